@@ -1,0 +1,69 @@
+// What a solve returns.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include <hjcdik/robot.hpp>
+
+namespace hjcdik {
+
+// Why a target has the rows it has. The collision outcomes come with collision-aware solves.
+enum class Outcome : std::uint8_t {
+  solved = 0,       // row 0 converged: < 1e-6 m and < 1e-6 rad in float64, inside the limits
+  approximate = 1,  // rows, but none of them converged
+  no_accurate = 2,  // no rows: nothing came inside 5 mm and 0.05 rad
+  self_collision = 3,
+  environment_collision = 4,
+};
+
+const char* to_string(Outcome outcome) noexcept;
+
+// Diagnostics of one target. A figure that was not measured is -1.
+struct TargetStats {
+  std::int64_t batch_size = -1;
+  std::int64_t n_refined = -1;           // candidates refined, up to the last returned row's
+  std::int64_t n_ik_accurate = -1;       // of those: < 5 mm and < 0.001 rad
+  std::int64_t n_coll_free_refined = -1;
+  std::int64_t n_feasible = -1;
+  std::int64_t n_ik_lost = -1;
+  std::int64_t n_coll_in_refined = -1;
+  std::int64_t n_coll_in_coarse = -1;
+  double env_cost_min_mm = -1;
+  double env_cost_max_mm = -1;
+  double env_cost_mean_mm = -1;
+  std::int64_t n_returned = -1;
+  std::int64_t n_returned_ik_accurate = -1;
+  std::int64_t n_returned_coll_free = -1;
+  double pct_returned_coll_free = -1;
+  std::int64_t n_returned_feasible = -1;
+};
+
+// T targets, S rows each, row-major; rows from count[t] on are NaN.
+struct Result {
+  std::int64_t targets = 0;      // T
+  std::int64_t capacity = 0;     // S
+  int dof = 0;
+  std::vector<double> q;            // T x S x dof, rad or m
+  std::vector<double> pose;         // T x S x 7, reached pose, x y z qw qx qy qz
+  std::vector<double> pos_err_m;    // T x S, distance to the target position
+  std::vector<double> ori_err_rad;  // T x S, geodesic angle to the target orientation
+  std::vector<std::int64_t> count;  // T, valid rows
+  std::vector<Outcome> outcome;     // T
+  std::vector<TargetStats> stats;   // T with SolveOptions::stats, else empty
+  double elapsed_ms = 0;            // the whole call, observed on the host
+};
+
+// Where a solve writes: caller's memory with the shapes of Result. Optional parts may be null.
+struct ResultView {
+  double* q = nullptr;
+  double* pose = nullptr;
+  double* pos_err_m = nullptr;
+  double* ori_err_rad = nullptr;
+  std::int64_t* count = nullptr;
+  Outcome* outcome = nullptr;
+  TargetStats* stats = nullptr;  // needed with SolveOptions::stats, else ignored
+};
+
+}  // namespace hjcdik

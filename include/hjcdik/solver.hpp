@@ -1,0 +1,111 @@
+// Inverse kinematics of one robot.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <hjcdik/result.hpp>
+#include <hjcdik/robot.hpp>
+
+namespace hjcdik {
+
+enum class MemoryKind { host };
+
+// Target poses where they lie: `rows` rows of x y z qw qx qy qz in the base frame, `stride`
+// doubles apart. Quaternions of any finite nonzero norm are normalised.
+struct TargetView {
+  const double* data = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t stride = 7;
+  MemoryKind memory = MemoryKind::host;
+};
+
+enum class Precision {
+  automatic,  // float64 polish of every returned row
+  fp32,       // no polish: rows are as accurate as the float32 search leaves them
+  fp64,       // as automatic
+};
+
+enum class CoarseOrder {
+  sweep,   // every joint once, from tool to base
+  greedy,  // dof moves, each of the joint with the largest gain
+};
+
+struct SolveOptions {
+  std::int64_t num_solutions = 1;  // S: rows per target, at most
+  std::int64_t batch_size = 2000;  // candidates per target (not targets)
+  Precision precision = Precision::automatic;
+  bool stats = false;
+  // Warm starts: q_init_rows rows of dof values, shared by all targets, or that many for each
+  // target one after the other. At most batch_size. Null for none.
+  const double* q_init = nullptr;
+  std::int64_t q_init_rows = 0;
+  bool q_init_per_target = false;
+  std::uint32_t seed = 1337;
+  // Rows of one target differ by at least this in some joint (rad or m, modulo a turn). 0: 1e-7.
+  double distinct_rad = 0.05;
+  // Coordinate-descent sweeps before the refinement; -1: the measured default.
+  int coarse_sweeps = -1;
+  CoarseOrder coarse_order = CoarseOrder::sweep;
+};
+
+struct SolverOptions {
+  // "" (the best device), "cpu", "cuda", "cuda:N".
+  std::string device;
+  // CPU threads at most; 0: HJCDIK_NUM_THREADS, else what affinity and cgroup quota allow.
+  int threads = 0;
+  // "" (HJCDIK_ISA, else the best the CPU has), "x86-64", "avx2", "avx512".
+  std::string isa;
+};
+
+// What the search costs at most, per target: candidates x starts x iterations.
+struct Budget {
+  std::int64_t candidates;
+  std::int64_t starts_per_candidate;
+  std::int64_t iterations_per_start;
+};
+Budget budget(std::int64_t batch_size) noexcept;
+
+// Immutable after construction; any number of threads may solve on it at once.
+class Solver {
+ public:
+  // Throws DeviceError or InvalidArgument.
+  explicit Solver(Robot robot, const SolverOptions& options = {});
+
+  const Robot& robot() const noexcept { return robot_; }
+  // "cpu".
+  const std::string& device() const noexcept;
+  // The instruction set of the CPU lanes: "x86-64", "avx2", "avx512".
+  const std::string& isa() const noexcept;
+  int threads() const noexcept;
+  static std::int64_t max_batch_size() noexcept;
+
+  // Validates everything first (InvalidArgument names row and field). Deterministic: a row depends
+  // on robot, target, options and instruction set only, never on T, threads or earlier solves.
+  Result solve(const TargetView& targets, const SolveOptions& options = {}) const;
+  // One target.
+  Result solve(const Pose& target, const SolveOptions& options = {}) const;
+  // The same into the caller's memory, sized for targets.rows x options.num_solutions.
+  // `progress`, if given, is called from the calling thread with the number of targets done.
+  void solve_into(const TargetView& targets, const SolveOptions& options, const ResultView& out,
+                  const std::function<void(std::int64_t)>& progress = {}) const;
+
+  // Reachable poses: forward kinematics of n points of a shifted Halton sequence over the limits.
+  std::vector<Pose> sample_targets(std::int64_t n, std::uint64_t seed = 0) const;
+  // The points themselves, n x dof.
+  std::vector<double> sample_configurations(std::int64_t n, std::uint64_t seed = 0) const;
+
+ private:
+  struct Impl;
+  Robot robot_;
+  std::shared_ptr<const Impl> impl_;
+};
+
+// Instruction sets of this build that this CPU can run, best last.
+std::vector<std::string> available_isas();
+
+}  // namespace hjcdik

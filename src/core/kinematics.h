@@ -1,0 +1,98 @@
+// Forward kinematics and the geometric Jacobian of a chain in the form of chain.h.
+//
+// `start` is the frame the chain hangs in. The solvers pass start = target^-1 . base: the tool pose
+// then comes out in the frame of the target's tool, where "reached" is the identity, the residual
+// needs no product with the target, and weights along tool axes are plain factors.
+#pragma once
+
+#include "chain.h"
+#include "frame.h"
+#include "trig.h"
+
+namespace hjcdik::HJCDIK_CORE {
+
+// Axis and origin of every joint at q.
+template <class Real, int Capacity = kMaxDof>
+struct JointAxes {
+  Vec3<Real> axis[Capacity];
+  Vec3<Real> origin[Capacity];
+};
+
+template <class Real>
+HJCDIK_FN void turn_about_z(Frame<Real>& f, Real sine, Real cosine) {
+  const Vec3<Real> x = f.x;
+  f.x = cosine * x + sine * f.y;
+  f.y = cosine * f.y - sine * x;
+}
+
+// The motion of one joint, and the fixed transform to the next.
+template <class Real, class S>
+HJCDIK_FN void move_joint(Frame<Real>& f, const JointConstants<S>& joint, Real q) {
+  if (joint.prismatic) {
+    if (joint.sin_offset != S(0)) turn_about_z(f, Real(joint.sin_offset), Real(joint.cos_offset));
+    f.p = f.p + q * f.z;
+  } else {
+    Real s, c;
+    sincos(q + Real(joint.offset), s, c);
+    turn_about_z(f, s, c);
+  }
+}
+
+template <class Real, class S>
+HJCDIK_FN void move_link(Frame<Real>& f, const JointConstants<S>& joint) {
+  // The tests are the same for all lanes, and most translations are zero.
+  if (joint.translation[0] != S(0)) f.p = f.p + Real(joint.translation[0]) * f.x;
+  if (joint.translation[1] != S(0)) f.p = f.p + Real(joint.translation[1]) * f.y;
+  if (joint.translation[2] != S(0)) f.p = f.p + Real(joint.translation[2]) * f.z;
+  const Vec3<Real> y = f.y;
+  const Real s = Real(joint.sin_alpha), c = Real(joint.cos_alpha);
+  f.y = c * y + s * f.z;
+  f.z = c * f.z - s * y;
+}
+
+// Tool frame, and the joints' axes and origins on the way. N: the number of joints where it is known
+// when compiling, else 0.
+template <int N = 0, class Real, class Chain, int Capacity>
+HJCDIK_FN Frame<Real> forward_kinematics(const Chain& chain, const Real* q, Frame<Real> f,
+                                         JointAxes<Real, Capacity>& axes) {
+  const int n = N > 0 ? N : chain.dof;
+  HJCDIK_UNROLL
+  for (int i = 0; i < n; i++) {
+    const auto& joint = chain.joint[i];
+    axes.axis[i] = f.z;
+    axes.origin[i] = f.p;
+    move_joint(f, joint, q[i]);
+    move_link(f, joint);
+  }
+  turn_about_z(f, Real(chain.sin_end), Real(chain.cos_end));
+  return f;
+}
+
+template <int N = 0, class Real, class Chain>
+HJCDIK_FN Frame<Real> forward_kinematics(const Chain& chain, const Real* q, Frame<Real> f) {
+  const int n = N > 0 ? N : chain.dof;
+  HJCDIK_UNROLL
+  for (int i = 0; i < n; i++) {
+    move_joint(f, chain.joint[i], q[i]);
+    move_link(f, chain.joint[i]);
+  }
+  turn_about_z(f, Real(chain.sin_end), Real(chain.cos_end));
+  return f;
+}
+
+// Column i of the geometric Jacobian at the tool: velocity of the tool's origin per unit of q_i, and
+// its angular velocity.
+template <class Real>
+struct Twist {
+  Vec3<Real> linear, angular;
+};
+
+template <class Real, int Capacity>
+HJCDIK_FN Twist<Real> jacobian_column(const JointAxes<Real, Capacity>& axes, int i, bool prismatic,
+                                      const Vec3<Real>& tool) {
+  using S = ScalarOf<Real>;
+  if (prismatic) return {axes.axis[i], {Real(S(0)), Real(S(0)), Real(S(0))}};
+  return {cross(axes.axis[i], tool - axes.origin[i]), axes.axis[i]};
+}
+
+}  // namespace hjcdik::HJCDIK_CORE

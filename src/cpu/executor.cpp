@@ -1,0 +1,602 @@
+#include "cpu/executor.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "core/frame.h"
+#include "cpu/threads.hpp"
+#include "solver/select.hpp"
+
+namespace hjcdik::cpu {
+namespace {
+
+// Converged, in float64 after the polish. Without a polish: what the float search leaves.
+constexpr double kConverged = 1e-6;
+constexpr double kConvergedFp32 = 1e-5;
+// The search hands over to the polish here; with float32 coordinates of a metre it cannot do much better.
+constexpr double kSearchPosition = 3e-6;
+constexpr float kSearchOrientation = 1e-5f;
+// Quadratic convergence: one more step from here ends at rounding.
+constexpr double kLastPolishStep = 1e-8;
+constexpr int kPolishIterations = 20;
+// Two rows nearer than this in every joint are one, whatever distinct_rad says.
+constexpr double kSameConfiguration = 1e-7;
+// m/rad, for an arm of a metre: makes rotations comparable to translations.
+constexpr double kOrientationWeight = 0.3;
+
+// Targets and rows worked on together by one thread: enough to keep the lanes full to the end, few
+// enough to stay in the cache.
+constexpr std::int64_t kChunkTargets = 1024;
+constexpr std::int64_t kChunkRows = 16384;
+// Below this many rows wanted, waking other threads costs more than it gains.
+constexpr std::int64_t kParallelRows = 64;
+
+struct Quaternion {
+  double w;
+  core::Vec3<double> v;
+};
+
+// Of any finite nonzero norm, however large or small.
+Quaternion normalised(const double* q) {
+  const double largest = std::max({std::abs(q[0]), std::abs(q[1]), std::abs(q[2]), std::abs(q[3])});
+  // A power of two: dividing by it is exact.
+  const int exponent = std::ilogb(largest);
+  const double w = std::scalbn(q[0], -exponent), x = std::scalbn(q[1], -exponent),
+               y = std::scalbn(q[2], -exponent), z = std::scalbn(q[3], -exponent);
+  const double scale = 1 / std::sqrt(w * w + x * x + y * y + z * z);
+  return {w * scale, {x * scale, y * scale, z * scale}};
+}
+
+// target^-1 . base: where the chain hangs as seen from the target (core/kinematics.h).
+void start_frame(const double* target, const double* base, double* start) {
+  const auto [w, v] = normalised(target + 3);
+  const auto [x, y, z] = v;
+  const double r[9] = {1 - 2 * (y * y + z * z), 2 * (x * y - w * z),     2 * (x * z + w * y),
+                       2 * (x * y + w * z),     1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
+                       2 * (x * z - w * y),     2 * (y * z + w * x),     1 - 2 * (x * x + y * y)};
+  const double p[3] = {base[9] - target[0], base[10] - target[1], base[11] - target[2]};
+  for (int i = 0; i < 3; i++) {
+    for (int j = 0; j < 3; j++) {
+      start[3 * i + j] = r[i] * base[j] + r[3 + i] * base[3 + j] + r[6 + i] * base[6 + j];
+    }
+    start[9 + i] = r[i] * p[0] + r[3 + i] * p[1] + r[6 + i] * p[2];
+  }
+}
+
+// A configuration with its pose and errors, in one of the arrays of Rows.
+struct Rows {
+  std::vector<double> q;     // x dof
+  std::vector<double> tool;  // x 12, in the target's frame
+  std::vector<double> distance, angle;
+  std::vector<std::int32_t> job;
+  std::vector<const double*> start;
+
+  void resize(std::int64_t n, int dof) {
+    q.resize(std::size_t(n * dof));
+    tool.resize(std::size_t(n * 12));
+    distance.resize(std::size_t(n));
+    angle.resize(std::size_t(n));
+    job.resize(std::size_t(n));
+    start.resize(std::size_t(n));
+  }
+};
+
+// The memory and the work of one thread. Kept from solve to solve for its memory alone.
+class Worker {
+ public:
+  void solve(const Lanes& lanes, const Problem& problem, std::int64_t first, std::int64_t count,
+             const ResultView& out) {
+    lanes_ = &lanes;
+    problem_ = &problem;
+    chain_ = problem.chain;
+    options_ = &problem.options;
+    dof_ = chain_->constants.dof;
+    first_ = first;
+    count_ = count;
+    begin();
+    warm_starts();
+    search_and_polish();
+    for (std::int64_t t = 0; t < count_; t++) {
+      if (found_[t] == 0) approximate(t);
+    }
+    for (std::int64_t t = 0; t < count_; t++) write(t, out);
+    if (options_->stats) {
+      for (std::int64_t t = 0; t < count_; t++) count_candidates(t, out);
+    }
+  }
+
+ private:
+  void begin() {
+    const auto& o = *options_;
+    total_jobs_ = std::int32_t(budget(o.batch_size).candidates * budget(o.batch_size).starts_per_candidate);
+    rows_wanted_ = std::int32_t(std::min<std::int64_t>(o.num_solutions, total_jobs_));
+    const std::int32_t warm = std::int32_t(o.q_init_rows);
+    capacity_ = std::max(rows_wanted_, warm);
+    pool_rows_ = rows_wanted_ + warm;
+    fp32_ = o.precision == Precision::fp32;
+    converged_ = fp32_ ? kConvergedFp32 : kConverged;
+    distinct_.reset(*chain_, std::max(o.distinct_rad, kSameConfiguration));
+    distinct_target_ = -1;
+
+    starts_.resize(std::size_t(count_ * 12));
+    states_.resize(std::size_t(count_));
+    order_.resize(std::size_t(count_));
+    found_.assign(std::size_t(count_), 0);
+    distinct_found_.assign(std::size_t(count_), 0);
+    job_end_.resize(std::size_t(count_));
+    near_found_.assign(std::size_t(count_), 0);
+    reject_score_.assign(std::size_t(count_), std::numeric_limits<float>::infinity());
+    reject_q_.resize(std::size_t(count_ * dof_));
+    const std::size_t rows = std::size_t(count_ * capacity_);
+    hit_q_.resize(rows * dof_);
+    hit_job_.resize(rows);
+    near_q_.resize(rows * dof_);
+    near_score_.resize(rows);
+    near_job_.resize(rows);
+    pool_.resize(count_ * pool_rows_, dof_);
+
+    for (std::int64_t t = 0; t < count_; t++) {
+      double* start = &starts_[t * 12];
+      start_frame(target(t), chain_->constants.start, start);
+      for (int k = 0; k < 12; k++) states_[t].start[k] = float(start[k]);
+      // The distance of the target from the first joint, whatever the frame.
+      const double distance = std::sqrt(start[9] * start[9] + start[10] * start[10] + start[11] * start[11]);
+      job_end_[t] = distance <= chain_->reach * (1 + 1e-9) + 1e-9 ? total_jobs_
+                                                                  : std::min(total_jobs_, kStartsOutOfReach);
+      job_end_[t] = std::max(job_end_[t], warm);
+      states_[t].next_job = 0;
+    }
+  }
+
+  const double* target(std::int64_t t) const {
+    return problem_->targets.data + (first_ + t) * problem_->targets.stride;
+  }
+
+  // Puts the given rows into the limits; those that are exact as they are go straight to the pool.
+  void warm_starts() {
+    const auto& o = *options_;
+    const std::int64_t k = o.q_init_rows;
+    if (k == 0) return;
+    const std::int64_t sets = o.q_init_per_target ? count_ : 1;
+    const double* given = o.q_init + (o.q_init_per_target ? first_ * k * dof_ : 0);
+    warm_.assign(given, given + sets * k * dof_);
+    warm_f32_.resize(warm_.size());
+    for (std::int64_t r = 0; r < sets * k; r++) {
+      for (int i = 0; i < dof_; i++) {
+        double& v = warm_[r * dof_ + i];
+        const auto& joint = chain_->joints[i].info;
+        if (joint.type == JointType::continuous && (v < joint.lower || v > joint.upper)) {
+          v = std::remainder(v, 2 * core::Constants<double>::pi);
+        }
+        v = std::clamp(v, joint.lower, joint.upper);
+        const auto& limits = chain_->constants_f32.joint[i];
+        warm_f32_[r * dof_ + i] = std::clamp(float(v), limits.lower, limits.upper);
+      }
+    }
+    exact_.assign(std::size_t(count_ * k), false);
+    scratch_.resize(count_ * k, dof_);
+    for (std::int64_t t = 0; t < count_; t++) {
+      std::memcpy(&scratch_.q[t * k * dof_], warm_of(t), std::size_t(k * dof_) * sizeof(double));
+      for (std::int64_t r = 0; r < k; r++) scratch_.start[t * k + r] = &starts_[t * 12];
+    }
+    evaluate(scratch_, count_ * k);
+    for (std::int64_t t = 0; t < count_; t++) {
+      for (std::int64_t r = 0; r < k; r++) {
+        exact_[t * k + r] = converged(scratch_, t * k + r, kConverged);
+        if (exact_[t * k + r]) add_to_pool(t, scratch_, t * k + r, std::int32_t(r));
+      }
+    }
+  }
+
+  const double* warm_of(std::int64_t t) const {
+    return warm_.data() + (options_->q_init_per_target ? t * options_->q_init_rows * dof_ : 0);
+  }
+
+  // Searches until every target has its rows or has used up its jobs. Warm starts come first and all
+  // run to their end.
+  void search_and_polish() {
+    const std::int32_t warm = std::int32_t(options_->q_init_rows);
+    std::int32_t active = 0;
+    for (std::int32_t t = 0; t < count_; t++) {
+      states_[t].job_end = warm > 0 ? warm : job_end_[t];
+      states_[t].need = warm > 0 ? warm : rows_wanted_;
+      order_[active++] = t;
+    }
+    while (active > 0) {
+      search(active, nullptr);
+      std::int64_t rows = 0;
+      for (std::int32_t a = 0; a < active; a++) rows += states_[order_[a]].hits;
+      scratch_.resize(rows, dof_);
+      rows = 0;
+      for (std::int32_t a = 0; a < active; a++) {
+        const std::int32_t t = order_[a];
+        for (std::int32_t h = 0; h < states_[t].hits; h++, rows++) {
+          const std::int64_t hit = std::int64_t(t) * capacity_ + h;
+          load(scratch_, rows, t, &hit_q_[hit * dof_], hit_job_[hit]);
+        }
+      }
+      if (!fp32_) polish(scratch_, rows);
+      canonicalise(scratch_, rows);
+      evaluate(scratch_, rows);
+      std::int32_t still = 0;
+      rows = 0;
+      for (std::int32_t a = 0; a < active; a++) {
+        const std::int32_t t = order_[a];
+        TargetState& state = states_[t];
+        for (std::int32_t h = 0; h < state.hits; h++, rows++) {
+          const std::int32_t job = scratch_.job[rows];
+          if (job < warm && exact_[std::int64_t(t) * warm + job]) continue;  // is there already
+          if (converged(scratch_, rows, converged_)) {
+            if (state.job_end <= warm || distinct_found_[t] < rows_wanted_) {
+              add_to_pool(t, scratch_, rows, job);
+            }
+          } else {
+            reject(t, scratch_, rows);
+          }
+        }
+        if (state.job_end == warm && warm > 0) {
+          state.next_job = warm;
+          state.job_end = job_end_[t];
+        }
+        state.need = rows_wanted_ - distinct_found_[t];
+        if (state.need > 0 && state.next_job < state.job_end) order_[still++] = t;
+      }
+      active = still;
+    }
+  }
+
+  void search(std::int32_t active, float* job_errors) {
+    const auto& o = *options_;
+    SearchTask task{};
+    task.chain = &chain_->constants_f32;
+    task.orientation_weight = float(weight());
+    task.damping_floor = float(damping_floor());
+    task.position_tolerance = float(kSearchPosition * std::max(1.0, chain_->reach));
+    task.orientation_tolerance = kSearchOrientation;
+    task.seed = o.seed;
+    task.starts_per_candidate = std::int32_t(budget(o.batch_size).starts_per_candidate);
+    task.iterations = kIterations;
+    task.coarse_sweeps = o.coarse_sweeps;
+    task.greedy = o.coarse_order == CoarseOrder::greedy;
+    task.warm = warm_f32_.data();
+    task.warm_target_stride = o.q_init_per_target ? o.q_init_rows * dof_ : 0;
+    task.warm_rows = std::int32_t(o.q_init_rows);
+    task.targets = states_.data();
+    task.order = order_.data();
+    task.count = active;
+    task.capacity = capacity_;
+    task.hit_q = hit_q_.data();
+    task.hit_job = hit_job_.data();
+    task.near_q = near_q_.data();
+    task.near_score = near_score_.data();
+    task.near_job = near_job_.data();
+    task.job_errors = job_errors;
+    lanes_->search(task);
+  }
+
+  double weight() const { return kOrientationWeight; }
+  double damping_floor() const { return 1e-9; }
+
+  void load(Rows& rows, std::int64_t r, std::int64_t t, const float* q, std::int32_t job) {
+    for (int i = 0; i < dof_; i++) {
+      const auto& limits = chain_->constants.joint[i];
+      rows.q[r * dof_ + i] = std::clamp(double(q[i]), limits.lower, limits.upper);
+    }
+    rows.start[r] = &starts_[t * 12];
+    rows.job[r] = job;
+  }
+
+  void polish(Rows& rows, std::int64_t n) {
+    PolishTask task{&chain_->constants, weight(),        damping_floor(),  kPolishIterations,
+                    kLastPolishStep,    std::int32_t(n), rows.start.data(), rows.q.data()};
+    lanes_->polish(task);
+  }
+
+  void evaluate(Rows& rows, std::int64_t n) {
+    EvaluateTask task{&chain_->constants, std::int32_t(n),      rows.start.data(), rows.q.data(),
+                      rows.tool.data(),   rows.distance.data(), rows.angle.data()};
+    lanes_->evaluate(task);
+  }
+
+  void canonicalise(Rows& rows, std::int64_t n) {
+    for (std::int64_t r = 0; r < n; r++) nearest_equivalent(*chain_, nullptr, &rows.q[r * dof_]);
+  }
+
+  static bool converged(const Rows& rows, std::int64_t r, double tolerance) {
+    return rows.distance[r] < tolerance && rows.angle[r] < tolerance;
+  }
+
+  static void copy_row(const Rows& from, std::int64_t a, Rows& to, std::int64_t b, int dof) {
+    std::memcpy(&to.q[b * dof], &from.q[a * dof], std::size_t(dof) * sizeof(double));
+    std::memcpy(&to.tool[b * 12], &from.tool[a * 12], 12 * sizeof(double));
+    to.distance[b] = from.distance[a];
+    to.angle[b] = from.angle[a];
+    to.start[b] = from.start[a];
+    to.job[b] = from.job[a];
+  }
+
+  // Without warm starts the pool holds distinct rows only. With them it holds every converged warm
+  // start too, since nearness decides among near-duplicates in the end.
+  void add_to_pool(std::int64_t t, const Rows& rows, std::int64_t r, std::int32_t job) {
+    const std::int64_t place = t * pool_rows_ + found_[t];
+    copy_row(rows, r, pool_, place, dof_);
+    pool_.job[place] = job;
+    pool_.start[place] = &starts_[t * 12];
+    if (rows_wanted_ == 1) {
+      distinct_found_[t] = 1;
+      found_[t]++;
+      return;
+    }
+    const bool is_new = distinct_from_pool(t, place);
+    distinct_found_[t] += is_new;
+    if (is_new || job < options_->q_init_rows) found_[t]++;
+  }
+
+  // distinct_ holds one target's rows at a time; targets come in runs.
+  bool distinct_from_pool(std::int64_t t, std::int64_t place) {
+    if (distinct_target_ != t) {
+      distinct_.clear();
+      for (std::int64_t r = 0; r < found_[t]; r++) distinct_.insert(&pool_.q[(t * pool_rows_ + r) * dof_]);
+      distinct_target_ = t;
+    }
+    return distinct_.insert(&pool_.q[place * dof_]);
+  }
+
+  // The best row that met the search's tolerance but not the polish's, for the approximate rows.
+  void reject(std::int64_t t, const Rows& rows, std::int64_t r) {
+    const float score = float(rows.distance[r] + 0.3 * rows.angle[r]);
+    if (!(score < reject_score_[t])) return;
+    reject_score_[t] = score;
+    std::memcpy(&reject_q_[t * dof_], &rows.q[r * dof_], std::size_t(dof_) * sizeof(double));
+  }
+
+  // No start of this target converged: its nearest ends are polished to their local optimum, which may
+  // still converge, and returned in order of error.
+  void approximate(std::int64_t t) {
+    const std::int64_t near = states_[t].near_hits;
+    const bool rejected = std::isfinite(reject_score_[t]);
+    const std::int64_t n = near + rejected;
+    scratch_.resize(n, dof_);
+    for (std::int64_t r = 0; r < near; r++) {
+      const std::int64_t row = t * capacity_ + r;
+      load(scratch_, r, t, &near_q_[row * dof_], near_job_[row]);
+    }
+    if (rejected) {
+      std::memcpy(&scratch_.q[near * dof_], &reject_q_[t * dof_], std::size_t(dof_) * sizeof(double));
+      scratch_.start[near] = &starts_[t * 12];
+      scratch_.job[near] = 0;
+    }
+    if (!fp32_) polish(scratch_, n);
+    canonicalise(scratch_, n);
+    evaluate(scratch_, n);
+    ranking_.resize(std::size_t(n));
+    for (std::int64_t r = 0; r < n; r++) ranking_[r] = {score(scratch_, r), std::int32_t(r)};
+    std::sort(ranking_.begin(), ranking_.end(), [&](const Ranked& a, const Ranked& b) {
+      return a.score != b.score ? a.score < b.score : scratch_.job[a.row] < scratch_.job[b.row];
+    });
+    for (const Ranked& ranked : ranked_converged_first(scratch_)) {
+      if (found_[t] == rows_wanted_) break;
+      const bool ok = converged(scratch_, ranked.row, converged_);
+      if (!ok && distinct_found_[t] > near_found_[t]) break;  // some converged after all: only those
+      const std::int32_t before = distinct_found_[t];
+      add_to_pool(t, scratch_, ranked.row, std::numeric_limits<std::int32_t>::max());
+      near_found_[t] += !ok && distinct_found_[t] > before;
+    }
+  }
+
+  struct Ranked {
+    double score;
+    std::int32_t row;
+  };
+
+  // Scores are below tolerance for converged rows and above it for others, so the order by score
+  // already has the converged rows first, but for ties of scale between distance and angle.
+  const std::vector<Ranked>& ranked_converged_first(const Rows& rows) {
+    std::stable_partition(ranking_.begin(), ranking_.end(),
+                          [&](const Ranked& r) { return converged(rows, r.row, converged_); });
+    return ranking_;
+  }
+
+  static double score(const Rows& rows, std::int64_t r) { return rows.distance[r] + 0.3 * rows.angle[r]; }
+
+  // Puts the pool's rows in their final order, nearest first with warm starts.
+  void order_by_nearness(std::int64_t t) {
+    const std::int64_t k = options_->q_init_rows, base = t * pool_rows_, n = found_[t];
+    scratch_.resize(n, dof_);
+    ranking_.resize(std::size_t(n));
+    std::vector<double>& q = trial_;
+    q.resize(std::size_t(dof_));
+    for (std::int64_t r = 0; r < n; r++) {
+      copy_row(pool_, base + r, scratch_, r, dof_);
+      double best = std::numeric_limits<double>::infinity();
+      for (std::int64_t w = 0; w < k; w++) {
+        const double* reference = warm_of(t) + w * dof_;
+        std::memcpy(q.data(), &pool_.q[(base + r) * dof_], std::size_t(dof_) * sizeof(double));
+        nearest_equivalent(*chain_, reference, q.data());
+        const double distance = joint_distance(*chain_, q.data(), reference);
+        if (distance < best) {
+          best = distance;
+          std::memcpy(&scratch_.q[r * dof_], q.data(), std::size_t(dof_) * sizeof(double));
+        }
+      }
+      ranking_[r] = {best, std::int32_t(r)};
+    }
+    std::sort(ranking_.begin(), ranking_.end(),
+              [](const Ranked& a, const Ranked& b) { return a.score != b.score ? a.score < b.score : a.row < b.row; });
+    evaluate(scratch_, n);
+    found_[t] = 0;
+    distinct_.clear();
+    for (const Ranked& ranked : ranking_) {
+      if (found_[t] == rows_wanted_) break;
+      const std::int64_t place = base + found_[t];
+      copy_row(scratch_, ranked.row, pool_, place, dof_);
+      found_[t] += distinct_.insert(&pool_.q[place * dof_]);
+    }
+    distinct_target_ = -1;
+  }
+
+  void write(std::int64_t t, const ResultView& out) {
+    const bool solved = near_found_[t] == 0 && found_[t] > 0;
+    if (solved && options_->q_init_rows > 0) order_by_nearness(t);
+    const std::int64_t s = options_->num_solutions, n = found_[t], base = t * pool_rows_, to = (first_ + t) * s;
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    out.count[first_ + t] = n;
+    out.outcome[first_ + t] = n == 0 ? Outcome::no_accurate : solved ? Outcome::solved : Outcome::approximate;
+    std::memcpy(out.q + to * dof_, &pool_.q[base * dof_], std::size_t(n * dof_) * sizeof(double));
+    std::memcpy(out.pos_err_m + to, &pool_.distance[base], std::size_t(n) * sizeof(double));
+    std::memcpy(out.ori_err_rad + to, &pool_.angle[base], std::size_t(n) * sizeof(double));
+    for (std::int64_t r = 0; r < n; r++) reached_pose(target(t), &pool_.tool[(base + r) * 12], out.pose + (to + r) * 7);
+    std::fill(out.q + (to + n) * dof_, out.q + (to + s) * dof_, nan);
+    std::fill(out.pose + (to + n) * 7, out.pose + (to + s) * 7, nan);
+    std::fill(out.pos_err_m + to + n, out.pos_err_m + to + s, nan);
+    std::fill(out.ori_err_rad + to + n, out.ori_err_rad + to + s, nan);
+  }
+
+  // target . tool: the tool's pose in the base frame.
+  static void reached_pose(const double* target, const double* tool, double* pose) {
+    const auto [w, v] = normalised(target + 3);
+    // v' = v + 2 u x (u x v + w v), the rotation by a unit quaternion.
+    const core::Vec3<double> p = {tool[9], tool[10], tool[11]};
+    const core::Vec3<double> moved = p + 2.0 * core::cross(v, core::cross(v, p) + w * p);
+    pose[0] = target[0] + moved.x;
+    pose[1] = target[1] + moved.y;
+    pose[2] = target[2] + moved.z;
+    double q[4];
+    quaternion(tool, q);
+    const core::Vec3<double> u = {q[1], q[2], q[3]};
+    const core::Vec3<double> vector = w * u + (q[0] * v + core::cross(v, u));
+    const double real = w * q[0] - core::dot(v, u);
+    const double norm = 1 / std::sqrt(real * real + core::dot(vector, vector));
+    pose[3] = real * norm;
+    pose[4] = vector.x * norm;
+    pose[5] = vector.y * norm;
+    pose[6] = vector.z * norm;
+  }
+
+  // Of a row-major rotation matrix, by its largest component (Shepperd 1978).
+  static void quaternion(const double* r, double* q) {
+    const double trace = r[0] + r[4] + r[8];
+    int largest = 0;
+    for (int i = 1; i < 3; i++) {
+      if (r[4 * i] > r[4 * largest]) largest = i;
+    }
+    if (trace >= r[4 * largest]) {
+      const double s = 2 * std::sqrt(1 + trace);
+      q[0] = 0.25 * s;
+      q[1] = (r[7] - r[5]) / s;
+      q[2] = (r[2] - r[6]) / s;
+      q[3] = (r[3] - r[1]) / s;
+      return;
+    }
+    const int i = largest, j = (i + 1) % 3, k = (i + 2) % 3;
+    const double s = 2 * std::sqrt(1 + r[4 * i] - r[4 * j] - r[4 * k]);
+    q[0] = (r[3 * k + j] - r[3 * j + k]) / s;
+    q[1 + i] = 0.25 * s;
+    q[1 + j] = (r[3 * j + i] + r[3 * i + j]) / s;
+    q[1 + k] = (r[3 * k + i] + r[3 * i + k]) / s;
+  }
+
+  // A second pass over the jobs up to the last returned row's: how every candidate ended. It changes no
+  // row.
+  void count_candidates(std::int64_t t, const ResultView& out) {
+    TargetStats stats;
+    const std::int64_t s = options_->num_solutions, n = found_[t], base = t * pool_rows_;
+    std::int32_t last = job_end_[t] - 1;
+    if (near_found_[t] == 0 && n == rows_wanted_ && n == s) {
+      last = 0;
+      for (std::int64_t r = 0; r < n; r++) last = std::max(last, std::min(pool_.job[base + r], job_end_[t] - 1));
+    }
+    TargetState& state = states_[t];
+    state.next_job = 0;
+    state.job_end = last + 1;
+    state.need = 0;
+    job_errors_.resize(std::size_t(2 * (last + 1)));
+    order_[0] = std::int32_t(t);
+    search(1, job_errors_.data());
+    const std::int64_t starts = budget(options_->batch_size).starts_per_candidate, warm = options_->q_init_rows;
+    candidate_.assign(std::size_t(options_->batch_size), 0);
+    for (std::int64_t job = 0; job <= last; job++) {
+      const std::int64_t index = job - warm, left_over = warm * (starts - 1);
+      const std::int64_t c = job < warm          ? job
+                             : index < left_over ? index / (starts - 1)
+                                                 : warm + (index - left_over) / starts;
+      const bool accurate = job_errors_[2 * job] < 5e-3f && job_errors_[2 * job + 1] < 1e-3f;
+      candidate_[c] = std::max<char>(candidate_[c], accurate ? 2 : 1);
+    }
+    stats.batch_size = options_->batch_size;
+    stats.n_refined = std::count_if(candidate_.begin(), candidate_.end(), [](char c) { return c > 0; });
+    stats.n_ik_accurate = std::count(candidate_.begin(), candidate_.end(), 2);
+    stats.n_returned = n;
+    stats.n_returned_ik_accurate = 0;
+    for (std::int64_t r = 0; r < n; r++) {
+      stats.n_returned_ik_accurate += pool_.distance[base + r] < 5e-3 && pool_.angle[base + r] < 1e-3;
+    }
+    out.stats[first_ + t] = stats;
+  }
+
+  const Lanes* lanes_ = nullptr;
+  const Problem* problem_ = nullptr;
+  const model::Chain* chain_ = nullptr;
+  const SolveOptions* options_ = nullptr;
+  int dof_ = 0;
+  bool fp32_ = false;
+  double converged_ = kConverged;
+  std::int64_t first_ = 0, count_ = 0;
+  std::int32_t total_jobs_ = 0, rows_wanted_ = 0, capacity_ = 0;
+  std::int64_t pool_rows_ = 0;
+
+  std::vector<double> starts_;
+  std::vector<TargetState> states_;
+  std::vector<std::int32_t> order_, job_end_;
+  std::vector<std::int32_t> found_, distinct_found_, near_found_;  // rows in the pool; of these distinct; not converged
+  std::vector<float> hit_q_, near_q_, near_score_;
+  std::vector<std::int32_t> hit_job_, near_job_;
+  std::vector<float> reject_score_;
+  std::vector<double> reject_q_;
+  std::vector<double> warm_;
+  std::vector<float> warm_f32_, job_errors_;
+  std::vector<char> candidate_, exact_;
+  Rows pool_, scratch_;
+  std::vector<Ranked> ranking_;
+  std::vector<double> trial_;
+  DistinctSet distinct_;
+  std::int64_t distinct_target_ = -1;  // whose rows it holds
+};
+
+}  // namespace
+
+void solve(const Lanes& lanes, int threads, const Problem& problem, const ResultView& out,
+           const std::function<void(std::int64_t)>& progress) {
+  const std::int64_t targets = problem.targets.rows;
+  const std::int64_t rows = std::min<std::int64_t>(problem.options.num_solutions, 64 * kChunkRows);
+  const std::int64_t per_target = std::max(rows, problem.options.q_init_rows);
+  std::int64_t chunk = std::clamp<std::int64_t>(kChunkRows / per_target, 1, kChunkTargets);
+  if (threads > 1) {
+    // Four pieces a thread even out targets of unequal cost.
+    chunk = std::min(chunk, std::max<std::int64_t>((targets + 4 * threads - 1) / (4 * threads),
+                                                   std::max<std::int64_t>(1, kParallelRows / per_target)));
+  }
+  std::atomic<std::int64_t> next{0}, done{0};
+  const auto caller = std::this_thread::get_id();
+  const std::function<void()> work = [&] {
+    thread_local Worker worker;
+    for (;;) {
+      const std::int64_t first = next.fetch_add(chunk, std::memory_order_relaxed);
+      if (first >= targets) return;
+      const std::int64_t count = std::min(chunk, targets - first);
+      worker.solve(lanes, problem, first, count, out);
+      done.fetch_add(count, std::memory_order_relaxed);
+      if (progress && std::this_thread::get_id() == caller) progress(done.load(std::memory_order_relaxed));
+    }
+  };
+  const std::int64_t pieces = (targets + chunk - 1) / chunk;
+  run_parallel(int(std::min<std::int64_t>(threads, pieces)) - 1, work);
+  if (progress) progress(done.load());
+}
+
+}  // namespace hjcdik::cpu

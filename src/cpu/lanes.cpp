@@ -1,0 +1,385 @@
+// The CPU lanes: search in float, polish and evaluation in double. Compiled once per instruction set
+// with HJCDIK_CORE and HJCDIK_ISA set; no standard library, so that no code is shared between the objects.
+
+#include "cpu/lanes.h"
+
+#include "core/coordinate_descent.h"
+#include "core/levenberg_marquardt.h"
+#include "core/random.h"
+#include "cpu/pack.h"
+
+namespace hjcdik::HJCDIK_CORE {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+constexpr int kWidth = kVectorBytes / 4;
+constexpr int kWidth64 = kVectorBytes / 8;
+using Real = Pack<float, kWidth>;
+using Real64 = Pack<double, kWidth64>;
+
+using cpu::EvaluateTask;
+using cpu::PolishTask;
+using cpu::SearchTask;
+using cpu::TargetState;
+
+template <class P, class T>
+HJCDIK_FN void set_lane(P& pack, int lane, T value) {
+  pack.set(lane, value);
+}
+
+template <class P>
+HJCDIK_FN Frame<P> load_frame(const P* f) {
+  return {{f[0], f[3], f[6]}, {f[1], f[4], f[7]}, {f[2], f[5], f[8]}, {f[9], f[10], f[11]}};
+}
+
+HJCDIK_FN int lowest(unsigned bits) { return __builtin_ctz(bits); }
+
+// A target under search, and the lanes at work on it.
+struct Slot {
+  int target;
+  int in_flight;
+};
+
+class Search {
+ public:
+  explicit Search(SearchTask& task) : task_(task), chain_(*task.chain), dof_(task.chain->dof) {}
+
+  void run() {
+    for (int i = 0; i < dof_; i++) q_[i] = Real(chain_.joint[i].lower);
+    for (int k = 0; k < 12; k++) start_[k] = Real(0.0f);
+    start_[0] = start_[4] = start_[8] = Real(1.0f);
+    iteration_ = stall_ratio_ = error_ = previous_error_ = Real(0.0f);
+    for (int lane = 0; lane < kWidth; lane++) slots_[lane].target = -1;
+    for (int lane = 0; lane < kWidth; lane++) assign(lane, -1);
+    while (active_ != 0) iterate();
+  }
+
+ private:
+  // The first starts are given up as soon as two iterations together gain less than a tenth of |r|: most
+  // such starts would fail, and the next is cheaper. Later starts meet hard targets and run on.
+  static constexpr float kStallIteration = 6.0f;
+  static constexpr float kStallRatio = 0.81f;  // of |r|²
+  static constexpr float kNeverStalls = 1e30f;
+  static constexpr int kImpatientStarts = 8;
+
+  void iterate() {
+    if (fresh_ != 0) {
+      if (task_.coarse_sweeps > 0) coarse_search();
+      fresh_ = 0;
+    }
+    Real next[kMaxDof];
+    const Weights<float> weights = {
+        {1.0f, 1.0f, 1.0f, task_.orientation_weight, task_.orientation_weight, task_.orientation_weight},
+        task_.damping_floor};
+    const StepReport<Real> report =
+        levenberg_marquardt_step(chain_, load_frame(start_), weights, q_, next, axes_);
+    task_.lane_iterations += __builtin_popcount(active_);
+
+    const auto done =
+        (report.distance < Real(task_.position_tolerance)) & (report.angle < Real(task_.orientation_tolerance));
+    // A start ends by its own history alone: converged, out of iterations, or going nowhere.
+    const auto over = (iteration_ >= Real(float(task_.iterations))) |
+                      ((iteration_ >= Real(kStallIteration)) & (report.error > stall_ratio_ * previous_error_));
+    const auto hold = done | over;
+    for (int i = 0; i < dof_; i++) q_[i] = select(hold, q_[i], next[i]);
+    iteration_ = iteration_ + Real(1.0f);
+    previous_error_ = error_;
+    error_ = report.error;
+
+    ended_ = mask_bits(hold) & active_;
+    if (ended_ == 0) return;
+    distance_ = report.distance;
+    angle_ = report.angle;
+    const unsigned converged = mask_bits(done);
+    while (ended_ != 0) {
+      const int lane = lowest(ended_);
+      ended_ &= ended_ - 1;
+      end_job(lane, (converged >> lane & 1) != 0);
+    }
+  }
+
+  void coarse_search() {
+    Real q[kMaxDof];
+    for (int i = 0; i < dof_; i++) q[i] = q_[i];
+    const Frame<Real> start = load_frame(start_);
+    const Real weight = Real(0.5f * task_.orientation_weight * task_.orientation_weight);
+    for (int sweep = 0; sweep < task_.coarse_sweeps; sweep++) {
+      if (task_.greedy) {
+        for (int i = 0; i < dof_; i++) descent_greedy_step(chain_, start, weight, q, axes_);
+      } else {
+        descent_sweep(chain_, start, weight, q, axes_);
+      }
+    }
+    for (unsigned rest = fresh_; rest != 0; rest &= rest - 1) {
+      const int lane = lowest(rest);
+      for (int i = 0; i < dof_; i++) set_lane(q_[i], lane, q[i][lane]);
+    }
+  }
+
+  TargetState& state(const Slot& slot) { return task_.targets[slot.target]; }
+
+  // Jobs from this one on can no longer matter to the target.
+  int job_limit(const TargetState& t) const {
+    if (t.need > 0 && t.hits == t.need) return task_.hit_job[row(t, t.hits - 1)];
+    return t.job_end;
+  }
+  std::int64_t row(const TargetState& t, int r) const {
+    return std::int64_t(&t - task_.targets) * task_.capacity + r;
+  }
+
+  void end_job(int lane, bool converged) {
+    const int slot_index = lane_slot_[lane];
+    Slot& slot = slots_[slot_index];
+    TargetState& t = state(slot);
+    const int job = lane_job_[lane];
+    slot.in_flight--;
+    active_ &= ~(1u << lane);
+    if (task_.job_errors != nullptr) {
+      task_.job_errors[2 * std::int64_t(job)] = distance_[lane];
+      task_.job_errors[2 * std::int64_t(job) + 1] = angle_[lane];
+    } else if (converged) {
+      add_hit(t, lane, job);
+    } else {
+      add_near_hit(t, lane, job);
+    }
+
+    const int limit = job_limit(t);
+    // Lanes that run ahead on jobs that no longer matter are free for others.
+    unsigned freed = 0;
+    if (converged && slot.in_flight > 0) {
+      for (int other = 0; other < kWidth; other++) {
+        if ((active_ >> other & 1) != 0 && lane_slot_[other] == slot_index && lane_job_[other] > limit) {
+          active_ &= ~(1u << other);
+          ended_ &= ~(1u << other);
+          slot.in_flight--;
+          freed |= 1u << other;
+        }
+      }
+    }
+    if (slot.in_flight == 0 && t.next_job >= limit) {
+      if (t.hits == t.need && t.need > 0) {
+        t.next_job = limit + 1;
+        t.near_hits = 0;
+      }
+      slot.target = -1;
+    }
+    assign(lane, slot_index);
+    for (; freed != 0; freed &= freed - 1) assign(lowest(freed), slot_index);
+  }
+
+  // Gives a free lane its next job: its own target's if no other lane is at it, else a new target's,
+  // else one ahead of time for the target that has the fewest lanes.
+  void assign(int lane, int slot_index) {
+    if (slot_index >= 0 && slots_[slot_index].target >= 0 && slots_[slot_index].in_flight == 0) {
+      return start_job(lane, slot_index);
+    }
+    if (next_in_order_ < task_.count) {
+      int free_slot = 0;
+      while (slots_[free_slot].target >= 0) free_slot++;
+      slots_[free_slot] = {task_.order[next_in_order_++], 0};
+      TargetState& t = state(slots_[free_slot]);
+      t.hits = 0;
+      t.near_hits = 0;
+      if (t.next_job < t.job_end) return start_job(lane, free_slot);
+      slots_[free_slot].target = -1;
+      return assign(lane, -1);
+    }
+    int best = -1;
+    for (int s = 0; s < kWidth; s++) {
+      if (slots_[s].target < 0) continue;
+      const TargetState& t = state(slots_[s]);
+      if (t.next_job >= job_limit(t)) continue;
+      if (best < 0 || slots_[s].in_flight < slots_[best].in_flight) best = s;
+    }
+    if (best >= 0) start_job(lane, best);
+  }
+
+  void start_job(int lane, int slot_index) {
+    Slot& slot = slots_[slot_index];
+    TargetState& t = state(slot);
+    const int job = t.next_job++;
+    slot.in_flight++;
+    lane_slot_[lane] = slot_index;
+    lane_job_[lane] = job;
+    active_ |= 1u << lane;
+    fresh_ |= 1u << lane;
+    set_lane(iteration_, lane, 0.0f);
+    set_lane(stall_ratio_, lane, kNeverStalls);
+    for (int k = 0; k < 12; k++) set_lane(start_[k], lane, t.start[k]);
+    if (job < task_.warm_rows) {
+      const float* warm = task_.warm + slot.target * task_.warm_target_stride + std::int64_t(job) * dof_;
+      for (int i = 0; i < dof_; i++) set_lane(q_[i], lane, warm[i]);
+      fresh_ &= ~(1u << lane);  // a warm start is where the user wants to begin
+      return;
+    }
+    // Warm starts took start 0 of the first candidates; their other starts come next.
+    const int starts = task_.starts_per_candidate, index = job - task_.warm_rows;
+    const int left_over = task_.warm_rows * (starts - 1);
+    const int candidate =
+        index < left_over ? index / (starts - 1) : task_.warm_rows + (index - left_over) / starts;
+    const int start = index < left_over ? 1 + index % (starts - 1) : (index - left_over) % starts;
+    if (candidate + start < kImpatientStarts) set_lane(stall_ratio_, lane, kStallRatio);
+    const u32 stream = start_stream(task_.seed, u32(candidate), u32(start));
+    const float spread = start_spread(u32(candidate), u32(start));
+    for (int i = 0; i < dof_; i++) set_lane(q_[i], lane, start_value(chain_.joint[i], stream, spread, i));
+  }
+
+  void copy_lane(int lane, float* q) {
+    for (int i = 0; i < dof_; i++) q[i] = q_[i][lane];
+  }
+
+  // Keeps the first `need` hits in job order.
+  void add_hit(TargetState& t, int lane, int job) {
+    int place = t.hits;
+    while (place > 0 && task_.hit_job[row(t, place - 1)] > job) place--;
+    if (place == t.need) return;
+    if (t.hits < t.need) t.hits++;
+    for (int r = t.hits - 1; r > place; r--) {
+      task_.hit_job[row(t, r)] = task_.hit_job[row(t, r - 1)];
+      for (int i = 0; i < dof_; i++) task_.hit_q[row(t, r) * dof_ + i] = task_.hit_q[row(t, r - 1) * dof_ + i];
+    }
+    task_.hit_job[row(t, place)] = job;
+    copy_lane(lane, task_.hit_q + row(t, place) * dof_);
+  }
+
+  // Whether row a is worse than row b: the order of the heap of near hits.
+  bool worse(std::int64_t a, std::int64_t b) const {
+    if (task_.near_score[a] != task_.near_score[b]) return task_.near_score[a] > task_.near_score[b];
+    return task_.near_job[a] > task_.near_job[b];
+  }
+  void swap_near(std::int64_t a, std::int64_t b) {
+    const float score = task_.near_score[a];
+    task_.near_score[a] = task_.near_score[b];
+    task_.near_score[b] = score;
+    const std::int32_t job = task_.near_job[a];
+    task_.near_job[a] = task_.near_job[b];
+    task_.near_job[b] = job;
+    for (int i = 0; i < dof_; i++) {
+      const float v = task_.near_q[a * dof_ + i];
+      task_.near_q[a * dof_ + i] = task_.near_q[b * dof_ + i];
+      task_.near_q[b * dof_ + i] = v;
+    }
+  }
+
+  // Keeps the `capacity` best ends that did not converge: a heap with the worst on top.
+  void add_near_hit(TargetState& t, int lane, int job) {
+    const float score = distance_[lane] + 0.3f * angle_[lane];
+    const std::int64_t top = row(t, 0);
+    int r;
+    if (t.near_hits < task_.capacity) {
+      r = t.near_hits++;
+    } else {
+      if (score > task_.near_score[top] || (score == task_.near_score[top] && job > task_.near_job[top])) return;
+      r = 0;
+    }
+    task_.near_score[top + r] = score;
+    task_.near_job[top + r] = job;
+    copy_lane(lane, task_.near_q + (top + r) * dof_);
+    while (r > 0 && worse(top + r, top + (r - 1) / 2)) {
+      swap_near(top + r, top + (r - 1) / 2);
+      r = (r - 1) / 2;
+    }
+    for (int child = 2 * r + 1; child < t.near_hits; child = 2 * r + 1) {
+      if (child + 1 < t.near_hits && worse(top + child + 1, top + child)) child++;
+      if (!worse(top + child, top + r)) break;
+      swap_near(top + child, top + r);
+      r = child;
+    }
+  }
+
+  SearchTask& task_;
+  const ChainConstants<float>& chain_;
+  const int dof_;
+  Real q_[kMaxDof];
+  Real start_[12];
+  Real iteration_, stall_ratio_, error_, previous_error_;
+  Real distance_, angle_;
+  JointAxes<Real> axes_;
+  Slot slots_[kWidth];
+  int lane_slot_[kWidth], lane_job_[kWidth];
+  unsigned active_ = 0, fresh_ = 0, ended_ = 0;
+  int next_in_order_ = 0;
+};
+
+void search(SearchTask& task) { Search(task).run(); }
+
+void polish(PolishTask& task) {
+  const ChainConstants<double>& chain = *task.chain;
+  const int dof = chain.dof;
+  const double w = task.orientation_weight;
+  const Weights<double> weights = {{1.0, 1.0, 1.0, w, w, w}, task.damping_floor};
+  Real64 q[kMaxDof], next[kMaxDof], start[12];
+  JointAxes<Real64> axes;
+  Real64 iteration(0.0);
+  int lane_row[kWidth64];
+  int next_row = 0;
+  unsigned active = 0;
+
+  auto load = [&](int lane) {
+    const bool more = next_row < task.count;
+    // A lane without work repeats the first row's numbers.
+    const int r = more ? next_row++ : 0;
+    lane_row[lane] = r;
+    active = more ? active | (1u << lane) : active & ~(1u << lane);
+    set_lane(iteration, lane, 0.0);
+    for (int k = 0; k < 12; k++) set_lane(start[k], lane, task.start[r][k]);
+    for (int i = 0; i < dof; i++) set_lane(q[i], lane, task.q[std::int64_t(r) * dof + i]);
+  };
+  if (task.count == 0) return;
+  for (int lane = 0; lane < kWidth64; lane++) load(lane);
+  while (active != 0) {
+    const StepReport<Real64> report = levenberg_marquardt_step(chain, load_frame(start), weights, q, next, axes);
+    iteration = iteration + Real64(1.0);
+    const auto close = (report.distance < Real64(task.last_step_below)) & (report.angle < Real64(task.last_step_below));
+    const auto over = iteration >= Real64(double(task.iterations));
+    for (int i = 0; i < dof; i++) q[i] = next[i];
+    for (unsigned rest = mask_bits(close | over) & active; rest != 0; rest &= rest - 1) {
+      const int lane = lowest(rest);
+      for (int i = 0; i < dof; i++) task.q[std::int64_t(lane_row[lane]) * dof + i] = q[i][lane];
+      load(lane);
+    }
+  }
+}
+
+void evaluate(EvaluateTask& task) {
+  const ChainConstants<double>& chain = *task.chain;
+  const int dof = chain.dof;
+  for (int first = 0; first < task.count; first += kWidth64) {
+    Real64 q[kMaxDof], start[12];
+    for (int lane = 0; lane < kWidth64; lane++) {
+      const int r = first + lane < task.count ? first + lane : first;
+      for (int k = 0; k < 12; k++) set_lane(start[k], lane, task.start[r][k]);
+      for (int i = 0; i < dof; i++) set_lane(q[i], lane, task.q[std::int64_t(r) * dof + i]);
+    }
+    const Frame<Real64> tool = forward_kinematics(chain, q, load_frame(start));
+    const PoseError<Real64> e = pose_error(tool);
+    const Real64 out[12] = {tool.x.x, tool.y.x, tool.z.x, tool.x.y, tool.y.y, tool.z.y,
+                            tool.x.z, tool.y.z, tool.z.z, tool.p.x, tool.p.y, tool.p.z};
+    for (int lane = 0; lane < kWidth64 && first + lane < task.count; lane++) {
+      for (int k = 0; k < 12; k++) task.tool[std::int64_t(first + lane) * 12 + k] = out[k][lane];
+      task.distance[first + lane] = e.distance[lane];
+      task.angle[first + lane] = e.angle[lane];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hjcdik::HJCDIK_CORE
+
+#define HJCDIK_TEXT_(x) #x
+#define HJCDIK_TEXT(x) HJCDIK_TEXT_(x)
+#define HJCDIK_JOIN_(a, b) a##b
+#define HJCDIK_JOIN(a, b) HJCDIK_JOIN_(a, b)
+
+namespace hjcdik::cpu {
+extern const Lanes HJCDIK_JOIN(lanes_, HJCDIK_ISA);
+const Lanes HJCDIK_JOIN(lanes_, HJCDIK_ISA) = {HJCDIK_TEXT(HJCDIK_ISA), hjcdik::HJCDIK_CORE::kWidth,
+                                               hjcdik::HJCDIK_CORE::search, hjcdik::HJCDIK_CORE::polish,
+                                               hjcdik::HJCDIK_CORE::evaluate};
+}  // namespace hjcdik::cpu

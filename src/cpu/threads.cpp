@@ -1,0 +1,161 @@
+#include "cpu/threads.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cmath>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <hjcdik/error.hpp>
+
+namespace hjcdik::cpu {
+namespace {
+
+// One call of run_parallel.
+struct Batch {
+  const std::function<void()>* work;
+  int running = 0;  // on helpers
+  std::exception_ptr error = nullptr;
+};
+
+class Pool {
+ public:
+  void run(int helpers, const std::function<void()>& work) {
+    Batch batch{.work = &work};
+    {
+      std::lock_guard lock(mutex_);
+      while (int(threads_.size()) < helpers) threads_.emplace_back([this] { loop(); });
+      for (int i = 0; i < helpers; i++) queue_.push_back(&batch);
+    }
+    for (int i = 0; i < helpers; i++) wake_.notify_one();
+    std::exception_ptr error;
+    try {
+      work();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    std::unique_lock lock(mutex_);
+    std::erase(queue_, &batch);
+    idle_.wait(lock, [&] { return batch.running == 0; });
+    lock.unlock();
+    if (!error) error = batch.error;
+    if (error) std::rethrow_exception(error);
+  }
+
+  ~Pool() {
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+    for (auto& thread : threads_) thread.join();
+  }
+
+ private:
+  void loop() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [&] { return stop_ || !queue_.empty(); });
+      if (stop_) return;
+      Batch& batch = *queue_.front();
+      queue_.pop_front();
+      batch.running++;
+      lock.unlock();
+      std::exception_ptr error;
+      try {
+        (*batch.work)();
+      } catch (...) {
+        error = std::current_exception();
+      }
+      lock.lock();
+      if (error && !batch.error) batch.error = error;
+      if (--batch.running == 0) idle_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_, idle_;
+  std::deque<Batch*> queue_;
+  std::vector<std::thread> threads_;
+  bool stop_ = false;
+};
+
+// A forked child has none of the parent's threads and cannot join them: it starts with a new pool and
+// leaves the old one be.
+std::atomic<Pool*> pool{nullptr};
+std::mutex pool_mutex;
+
+Pool& the_pool() {
+  if (Pool* p = pool.load(std::memory_order_acquire)) return *p;
+  std::lock_guard lock(pool_mutex);
+  if (Pool* p = pool.load(std::memory_order_acquire)) return *p;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    pthread_atfork([] { pool_mutex.lock(); }, [] { pool_mutex.unlock(); },
+                   [] {
+                     pool.store(nullptr, std::memory_order_release);
+                     pool_mutex.unlock();
+                   });
+  });
+  // Never destroyed: threads must not be joined while the process's statics go away.
+  Pool* p = new Pool;
+  pool.store(p, std::memory_order_release);
+  return *p;
+}
+
+// The cgroup's CPU quota in whole cores, at least 1; 0 where there is none.
+int cgroup_quota() {
+  std::ifstream v2("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (v2 >> quota >> period) {
+    double microseconds = 0;
+    const auto [end, error] = std::from_chars(quota.data(), quota.data() + quota.size(), microseconds);
+    if (error != std::errc() || end != quota.data() + quota.size() || period <= 0) return 0;
+    return std::max(1, int(std::ceil(microseconds / period)));
+  }
+  std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  double microseconds = 0;
+  if (q >> microseconds && p >> period && microseconds > 0 && period > 0) {
+    return std::max(1, int(std::ceil(microseconds / period)));
+  }
+  return 0;
+}
+
+}  // namespace
+
+int thread_count(int requested) {
+  if (requested > 0) return requested;
+  if (const char* env = std::getenv("HJCDIK_NUM_THREADS"); env != nullptr && *env != '\0') {
+    int n = 0;
+    const char* last = env + std::strlen(env);
+    const auto [end, error] = std::from_chars(env, last, n);
+    if (error != std::errc() || end != last || n < 1) {
+      throw InvalidArgument(std::string("HJCDIK_NUM_THREADS is '") + env + "', expected a positive integer");
+    }
+    return n;
+  }
+  cpu_set_t set;
+  int n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : int(std::thread::hardware_concurrency());
+  if (const int quota = cgroup_quota(); quota > 0) n = std::min(n, quota);
+  return std::max(n, 1);
+}
+
+void run_parallel(int helpers, const std::function<void()>& work) {
+  if (helpers <= 0) return work();
+  the_pool().run(helpers, work);
+}
+
+}  // namespace hjcdik::cpu

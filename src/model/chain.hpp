@@ -1,0 +1,67 @@
+// A robot as the rest of the library sees it: what a URDF says of the chain from base to tool,
+// and the same in the form of core/chain.h.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <hjcdik/robot.hpp>
+
+#include "core/chain.h"
+
+namespace hjcdik::model {
+
+struct Transform {
+  double rotation[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};  // row-major
+  double position[3] = {0, 0, 0};
+};
+
+Transform operator*(const Transform& a, const Transform& b);
+Transform inverse(const Transform& transform);
+// About a unit axis through the origin, and along it.
+Transform rotation_about(const double axis[3], double angle);
+Transform translation_along(const double axis[3], double distance);
+
+struct Joint {
+  JointInfo info;
+  Transform origin;  // joint frame at q = 0 in the previous moving joint's frame (the base's, for the first)
+  double axis[3];    // unit length, in the joint frame
+};
+
+struct Chain {
+  std::string robot, base_link, ee_link, ee_frame;
+  std::vector<Joint> joints;
+  Transform tool;  // tool link in the last joint's frame
+  std::vector<JointInfo> joint_infos;
+  std::map<std::string, double> locked_joints;
+  std::vector<std::string> warnings;
+
+  core::ChainConstants<double> constants;
+  // For float lanes: offsets and translations rounded to nearest, limits rounded inwards.
+  core::ChainConstants<float> constants_f32;
+  // A pose whose tool lies farther than this from the first joint's origin (start[9..11] of the
+  // constants) is out of reach, by more than the 1e-6 m a solution may be off.
+  double reach = 0;
+  // Sum of link lengths from the first joint on, slides drawn out: the scale of the arm, m.
+  double length = 0;
+  // A sharper test: two points that q_0 and q_n-1 do not move, the first in the base's frame, the
+  // second in the tool's. Poses that place the second farther from the first than span[1], or
+  // nearer than span[0], are out of reach.
+  double anchor[3] = {0, 0, 0};
+  double wrist[3] = {0, 0, 0};
+  double span[2] = {0, 0};
+  std::string header_text;
+};
+
+// Fills constants, constants_f32, reach, length, anchor, wrist, span and header_text from the rest.
+void finish(Chain& chain);
+
+// False only if no configuration inside the limits reaches the pose within 1e-6 m and 1e-6 rad.
+// `rotation` is row-major.
+bool may_reach(const Chain& chain, const double position[3], const double rotation[9]);
+
+// The generated chain text (chain_text.cpp).
+std::string chain_text(const Chain& chain);
+
+}  // namespace hjcdik::model

@@ -1,0 +1,11 @@
+// How far a chain reaches.
+#pragma once
+
+#include "model/chain.hpp"
+
+namespace hjcdik::model {
+
+// Fills reach, length, anchor, wrist and span from joints and tool.
+void set_reach(Chain& chain);
+
+}  // namespace hjcdik::model

@@ -1,0 +1,298 @@
+// The Python extension module hjcdik._core: the C++ library behind the package's own classes.
+// Shapes and defaults are the Python layer's job; values are validated by the C++ library.
+#include <Python.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <hjcdik/hjcdik.hpp>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace hjcdik::python {
+namespace {
+
+// Raised whenever the functions below change, so that a stale extension is noticed at import.
+constexpr int kBindingAbi = 1;
+
+// Python can be interrupted (Ctrl-C) in a solve of at least this many targets.
+constexpr std::int64_t kInterruptibleTargets = 256;
+
+// A C-contiguous buffer of a Python object, such as an array's. Held while C++ works on it:
+// several times cheaper than nb::ndarray, which matters when a solve takes 4 us.
+template <class T>
+class Buffer {
+ public:
+  Buffer(nb::handle object, const char* name, bool writable) {
+    if (object.is_none()) return;
+    if (PyObject_GetBuffer(object.ptr(), &view_, writable ? PyBUF_CONTIG : PyBUF_CONTIG_RO) != 0) {
+      throw nb::python_error();
+    }
+    if (view_.itemsize != sizeof(T)) {
+      PyBuffer_Release(&view_);
+      throw InvalidArgument(std::string(name) + ": wrong item size");
+    }
+  }
+  ~Buffer() { PyBuffer_Release(&view_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  T* data() const { return static_cast<T*>(view_.buf); }
+  std::int64_t size() const { return view_.len / static_cast<std::int64_t>(sizeof(T)); }
+
+  // Python decides the shapes; a slip there must not become a write outside the array.
+  void require(std::int64_t expected, const char* name) const {
+    if (size() != expected) {
+      throw InvalidArgument(std::string(name) + ": expected " + std::to_string(expected) + " values, got " +
+                            std::to_string(size()));
+    }
+  }
+
+ private:
+  Py_buffer view_{};  // a null view is released without effect
+};
+
+Robot make_robot(const std::string& preset, nb::object urdf, const std::string& source,
+                 const std::string& ee_link, const std::map<std::string, double>& locked_joints) {
+  const RobotOptions options{ee_link, locked_joints};
+  if (urdf.is_none()) return Robot::preset(preset, options);
+  const auto text = nb::cast<nb::bytes>(urdf);
+  return Robot::from_urdf_text({text.c_str(), text.size()}, options, source);
+}
+
+std::vector<std::tuple<std::string, std::string, double, double>> joints(const Robot& robot) {
+  std::vector<std::tuple<std::string, std::string, double, double>> rows;
+  for (const JointInfo& joint : robot.joints()) {
+    rows.emplace_back(joint.name, to_string(joint.type), joint.lower, joint.upper);
+  }
+  return rows;
+}
+
+void forward_kinematics(const Robot& robot, nb::handle q_array, nb::handle pose_array) {
+  const Buffer<const double> q(q_array, "q", false);
+  const Buffer<double> pose(pose_array, "pose", true);
+  const std::int64_t dof = robot.dof();
+  const std::int64_t rows = q.size() / dof;
+  q.require(rows * dof, "q");
+  pose.require(rows * 7, "pose");
+  const nb::gil_scoped_release release;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const Pose row = robot.forward_kinematics({q.data() + i * dof, static_cast<std::size_t>(dof)});
+    std::memcpy(pose.data() + i * 7, row.data(), sizeof(Pose));
+  }
+}
+
+void jacobian(const Robot& robot, nb::handle q_array, nb::handle jacobian_array) {
+  const Buffer<const double> q(q_array, "q", false);
+  const Buffer<double> out(jacobian_array, "jacobian", true);
+  const std::int64_t dof = robot.dof();
+  const std::int64_t rows = q.size() / dof;
+  q.require(rows * dof, "q");
+  out.require(rows * 6 * dof, "jacobian");
+  const nb::gil_scoped_release release;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const std::vector<double> matrix = robot.jacobian({q.data() + i * dof, static_cast<std::size_t>(dof)});
+    std::memcpy(out.data() + i * 6 * dof, matrix.data(), matrix.size() * sizeof(double));
+  }
+}
+
+Solver make_solver(const Robot& robot, const std::string& device, int threads, const std::string& isa) {
+  const nb::gil_scoped_release release;  // the first solver measures the machine and starts threads
+  return Solver(robot, SolverOptions{device, threads, isa});
+}
+
+// Returns the time of the whole call in ms.
+double solve(const Solver& solver, nb::handle targets_array, nb::handle q_array, nb::handle pose_array,
+             nb::handle pos_err_array, nb::handle ori_err_array, nb::handle count_array,
+             nb::handle outcome_array, nb::handle stats_array, std::int64_t num_solutions,
+             std::int64_t batch_size, int precision, std::uint32_t seed, double distinct_rad,
+             nb::handle q_init_array, std::int64_t q_init_rows, bool q_init_per_target, int coarse_sweeps,
+             int coarse_order) {
+  const Buffer<const double> targets(targets_array, "poses", false);
+  const std::int64_t rows = targets.size() / 7;
+  targets.require(rows * 7, "poses");
+  const std::int64_t dof = solver.robot().dof();
+  const std::int64_t capacity = rows * num_solutions;
+
+  const Buffer<double> q(q_array, "q", true);
+  const Buffer<double> pose(pose_array, "pose", true);
+  const Buffer<double> pos_err(pos_err_array, "pos_err_m", true);
+  const Buffer<double> ori_err(ori_err_array, "ori_err_rad", true);
+  const Buffer<std::int64_t> count(count_array, "count", true);
+  const Buffer<Outcome> outcome(outcome_array, "outcome", true);
+  const Buffer<TargetStats> stats(stats_array, "stats", true);
+  const Buffer<const double> q_init(q_init_array, "q_init", false);
+  q.require(capacity * dof, "q");
+  pose.require(capacity * 7, "pose");
+  pos_err.require(capacity, "pos_err_m");
+  ori_err.require(capacity, "ori_err_rad");
+  count.require(rows, "count");
+  outcome.require(rows, "outcome");
+  stats.require(stats_array.is_none() ? 0 : rows, "stats");
+  q_init.require(q_init_rows * dof * (q_init_per_target ? rows : 1), "q_init");
+
+  SolveOptions options;
+  options.num_solutions = num_solutions;
+  options.batch_size = batch_size;
+  options.precision = static_cast<Precision>(precision);
+  options.stats = !stats_array.is_none();
+  options.q_init = q_init_rows > 0 ? q_init.data() : nullptr;
+  options.q_init_rows = q_init_rows;
+  options.q_init_per_target = q_init_per_target;
+  options.seed = seed;
+  options.distinct_rad = distinct_rad;
+  options.coarse_sweeps = coarse_sweeps;
+  options.coarse_order = static_cast<CoarseOrder>(coarse_order);
+
+  ResultView view;
+  view.q = q.data();
+  view.pose = pose.data();
+  view.pos_err_m = pos_err.data();
+  view.ori_err_rad = ori_err.data();
+  view.count = count.data();
+  view.outcome = outcome.data();
+  view.stats = stats.data();
+
+  std::function<void(std::int64_t)> progress;
+  if (rows >= kInterruptibleTargets) {
+    progress = [](std::int64_t) {
+      const nb::gil_scoped_acquire acquire;
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    };
+  }
+  const nb::gil_scoped_release release;
+  const auto start = std::chrono::steady_clock::now();
+  solver.solve_into({targets.data(), rows}, options, view, progress);
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+void sample_targets(const Solver& solver, std::uint64_t seed, nb::handle pose_array) {
+  const Buffer<double> out(pose_array, "pose", true);
+  const nb::gil_scoped_release release;
+  const std::vector<Pose> poses = solver.sample_targets(out.size() / 7, seed);
+  std::memcpy(out.data(), poses.data(), poses.size() * sizeof(Pose));
+}
+
+void sample_configurations(const Solver& solver, std::uint64_t seed, nb::handle q_array) {
+  const Buffer<double> out(q_array, "q", true);
+  const nb::gil_scoped_release release;
+  const std::vector<double> q = solver.sample_configurations(out.size() / solver.robot().dof(), seed);
+  std::memcpy(out.data(), q.data(), q.size() * sizeof(double));
+}
+
+// The fields of TargetStats as (name, numpy format, offset): the layout of a stats array.
+std::vector<std::tuple<std::string, std::string, std::size_t>> stats_fields() {
+#define INTEGER(field) \
+  { #field, "i8", offsetof(TargetStats, field) }
+#define REAL(field) \
+  { #field, "f8", offsetof(TargetStats, field) }
+  return {INTEGER(batch_size),
+          INTEGER(n_refined),
+          INTEGER(n_ik_accurate),
+          INTEGER(n_coll_free_refined),
+          INTEGER(n_feasible),
+          INTEGER(n_ik_lost),
+          INTEGER(n_coll_in_refined),
+          INTEGER(n_coll_in_coarse),
+          REAL(env_cost_min_mm),
+          REAL(env_cost_max_mm),
+          REAL(env_cost_mean_mm),
+          INTEGER(n_returned),
+          INTEGER(n_returned_ik_accurate),
+          INTEGER(n_returned_coll_free),
+          REAL(pct_returned_coll_free),
+          INTEGER(n_returned_feasible)};
+#undef INTEGER
+#undef REAL
+}
+
+// Names of the outcomes, by code.
+std::vector<std::string> outcomes() {
+  std::vector<std::string> names;
+  for (int code = 0; code <= static_cast<int>(Outcome::environment_collision); ++code) {
+    names.emplace_back(to_string(static_cast<Outcome>(code)));
+  }
+  return names;
+}
+
+// Exceptions become the classes of hjcdik._errors; InvalidArgument is a ValueError by itself.
+void translate(const std::exception_ptr& pointer, void*) {
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const ModelError& error) {
+    const nb::object type = nb::module_::import_("hjcdik._errors").attr("ModelError");
+    const nb::object value = type(error.what(), error.file(), error.line(), error.element());
+    PyErr_SetObject(type.ptr(), value.ptr());
+  } catch (const DeviceError& error) {
+    const nb::object type = nb::module_::import_("hjcdik._errors").attr("DeviceError");
+    PyErr_SetString(type.ptr(), error.what());
+  }
+}
+
+}  // namespace
+}  // namespace hjcdik::python
+
+NB_MODULE(_core, m) {
+  using namespace hjcdik;
+  using namespace hjcdik::python;
+
+  m.doc() = "The C++ library behind hjcdik. Not a public interface: use the classes of the package.";
+  nb::register_exception_translator(translate, nullptr);
+
+  m.attr("VERSION") = HJCDIK_VERSION;
+  m.attr("BINDING_ABI") = kBindingAbi;
+  m.attr("STATS_ITEMSIZE") = sizeof(TargetStats);
+
+  nb::class_<Robot>(m, "Robot", "An immutable serial chain.")
+      .def(nb::new_(&make_robot), "preset"_a, "urdf"_a.none(), "source"_a, "ee_link"_a, "locked_joints"_a)
+      .def_prop_ro("name", &Robot::name)
+      .def_prop_ro("base_link", &Robot::base_link)
+      .def_prop_ro("ee_link", &Robot::ee_link)
+      .def_prop_ro("ee_frame", &Robot::ee_frame)
+      .def_prop_ro("dof", &Robot::dof)
+      .def_prop_ro("joints", &joints)
+      .def_prop_ro("locked_joints", &Robot::locked_joints)
+      .def_prop_ro("warnings", &Robot::warnings)
+      .def_prop_ro("header_text", &Robot::header_text)
+      .def("forward_kinematics", &forward_kinematics, "q"_a, "pose"_a)
+      .def("jacobian", &jacobian, "q"_a, "jacobian"_a);
+
+  nb::class_<Solver>(m, "Solver", "Inverse kinematics of one robot on one device.")
+      .def(nb::new_(&make_solver), "robot"_a, "device"_a, "threads"_a, "isa"_a)
+      .def_prop_ro("device", &Solver::device)
+      .def_prop_ro("isa", &Solver::isa)
+      .def_prop_ro("threads", &Solver::threads)
+      .def("solve", &solve, "targets"_a, "q"_a, "pose"_a, "pos_err_m"_a, "ori_err_rad"_a, "count"_a,
+           "outcome"_a, "stats"_a.none(), "num_solutions"_a, "batch_size"_a, "precision"_a, "seed"_a,
+           "distinct_rad"_a, "q_init"_a.none(), "q_init_rows"_a, "q_init_per_target"_a, "coarse_sweeps"_a,
+           "coarse_order"_a)
+      .def("sample_targets", &sample_targets, "seed"_a, "pose"_a)
+      .def("sample_configurations", &sample_configurations, "seed"_a, "q"_a);
+
+  m.def("stats_fields", &stats_fields);
+  m.def("outcomes", &outcomes);
+  m.def("max_batch_size", &Solver::max_batch_size);
+  m.def("available_isas", &available_isas);
+  m.def("presets", [] {
+    std::vector<std::tuple<std::string, std::string, std::string>> rows;
+    for (const PresetInfo& preset : presets())
+      rows.emplace_back(preset.name, preset.ee_link, preset.description);
+    return rows;
+  });
+  m.def(
+      "preset_urdf", [](const std::string& name) { return preset_urdf(name); }, "name"_a);
+}

@@ -1,0 +1,44 @@
+// Which configurations count as the same, and which of several equivalents is returned.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/chain.hpp"
+
+namespace hjcdik {
+
+// Puts every joint of q that may be a turn away at the equivalent inside the limits nearest to
+// `reference` (null: to mid-range). True if q changed.
+bool nearest_equivalent(const model::Chain& chain, const double* reference, double* q);
+
+// Euclidean joint-space distance (rad and m alike), continuous joints modulo a turn.
+double joint_distance(const model::Chain& chain, const double* a, const double* b);
+
+// Whether some joint differs by at least `threshold`, revolute ones modulo a turn.
+bool differ(const model::Chain& chain, const double* a, const double* b, double threshold);
+
+// Configurations of one target that differ pairwise. Time and memory linear in their number.
+class DistinctSet {
+ public:
+  void reset(const model::Chain& chain, double threshold);
+  void clear();
+  // False if q does not differ from one that is there. Otherwise keeps the pointer.
+  bool insert(const double* q);
+  std::int64_t size() const { return std::int64_t(rows_.size()); }
+
+ private:
+  std::uint64_t cell(const double* q, const int* offset) const;
+  void add_to_grid(std::int32_t index);
+
+  static constexpr int kGridJoints = 3;   // 27 neighbouring cells
+  static constexpr int kListOnly = 64;    // rows up to which a plain scan is faster
+
+  const model::Chain* chain_ = nullptr;
+  double threshold_ = 0;
+  int grid_joints_ = 0;
+  std::vector<const double*> rows_;
+  std::vector<std::int32_t> head_, next_;  // hash table of cells, chained
+};
+
+}  // namespace hjcdik

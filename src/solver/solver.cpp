@@ -1,0 +1,194 @@
+// The public solver: validation, then the executor.
+#include <hjcdik/solver.hpp>
+
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "core/halton.h"
+#include "cpu/executor.hpp"
+#include "cpu/isa.hpp"
+#include "cpu/threads.hpp"
+#include "model/chain.hpp"
+
+namespace hjcdik {
+namespace {
+
+// No sweep: see docs/solving.md and benchmarks/coarse.py for what was measured.
+constexpr int kDefaultCoarseSweeps = 0;
+// Farther targets are taken for a mistake; they would overflow float32 squares.
+constexpr double kFarthest = 1e9;
+// Keeps the number of jobs, and of joints in all jobs, inside 31 bits.
+constexpr std::int64_t kMaxBatchSize = std::int64_t{1} << 24;
+
+constexpr const char* kPoseFields[7] = {"x", "y", "z", "qw", "qx", "qy", "qz"};
+
+std::string value_text(double v) { return std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf"; }
+
+void check_targets(const TargetView& targets) {
+  if (targets.rows < 0) throw InvalidArgument("targets.rows is negative");
+  if (targets.rows > 0 && targets.data == nullptr) throw InvalidArgument("targets.data is null");
+  if (targets.rows > 1 && targets.stride < 7) throw InvalidArgument("targets.stride is below 7");
+  for (std::int64_t t = 0; t < targets.rows; t++) {
+    const double* row = targets.data + t * targets.stride;
+    bool zero = true;
+    for (int k = 0; k < 7; k++) {
+      if (!std::isfinite(row[k])) {
+        throw InvalidArgument("poses[" + std::to_string(t) + "]: " + kPoseFields[k] + " is " + value_text(row[k]) +
+                              ", expected a finite number");
+      }
+      if (k < 3 && std::abs(row[k]) > kFarthest) {
+        throw InvalidArgument("poses[" + std::to_string(t) + "]: " + kPoseFields[k] + " is " + std::to_string(row[k]) +
+                              " m, farther than 1e9 m");
+      }
+      zero = zero && (k < 3 || row[k] == 0);
+    }
+    if (zero) {
+      throw InvalidArgument("poses[" + std::to_string(t) +
+                            "]: the quaternion (qw qx qy qz) is zero, which is no rotation");
+    }
+  }
+}
+
+void check_options(const Robot& robot, const SolveOptions& o, std::int64_t targets) {
+  if (o.num_solutions < 1) throw InvalidArgument("num_solutions must be positive");
+  if (o.batch_size < 1) throw InvalidArgument("batch_size (candidates per target) must be positive");
+  if (o.batch_size > kMaxBatchSize) {
+    throw InvalidArgument("batch_size (candidates per target) is " + std::to_string(o.batch_size) +
+                          ", above the indexing limit of " + std::to_string(kMaxBatchSize));
+  }
+  if (!(o.distinct_rad >= 0) || !std::isfinite(o.distinct_rad)) {
+    throw InvalidArgument("distinct_rad must be finite and not negative");
+  }
+  if (o.coarse_sweeps < -1) throw InvalidArgument("coarse_sweeps must be -1 (the default) or at least 0");
+  if (o.q_init == nullptr) return;
+  if (o.q_init_rows < 1) throw InvalidArgument("q_init_rows must be positive where q_init is given");
+  if (o.q_init_rows > o.batch_size) {
+    throw InvalidArgument("q_init has " + std::to_string(o.q_init_rows) + " rows per target, more than batch_size (" +
+                          std::to_string(o.batch_size) + " candidates per target)");
+  }
+  const int dof = robot.dof();
+  const std::int64_t rows = o.q_init_per_target ? targets * o.q_init_rows : o.q_init_rows;
+  for (std::int64_t r = 0; r < rows; r++) {
+    for (int i = 0; i < dof; i++) {
+      const double v = o.q_init[r * dof + i];
+      if (std::isfinite(v)) continue;
+      std::string where = "q_init[" + std::to_string(r % o.q_init_rows) + "]";
+      if (o.q_init_per_target) {
+        where = "q_init[" + std::to_string(r / o.q_init_rows) + ", " + std::to_string(r % o.q_init_rows) + "]";
+      }
+      throw InvalidArgument(where + ": joint '" + robot.joints()[i].name + "' is " + value_text(v) +
+                            ", expected a finite number");
+    }
+  }
+}
+
+}  // namespace
+
+struct Solver::Impl {
+  const cpu::Lanes& lanes;
+  int threads;
+  std::string device, isa;
+};
+
+Budget budget(std::int64_t batch_size) noexcept {
+  return {batch_size, (cpu::kStarts + batch_size - 1) / batch_size, cpu::kIterations};
+}
+
+Solver::Solver(Robot robot, const SolverOptions& options) : robot_(std::move(robot)) {
+  const std::string& device = options.device;
+  if (device.rfind("cuda", 0) == 0) {
+    throw DeviceError("device '" + device + "': this build has no CUDA executor; use device 'cpu'");
+  }
+  if (!device.empty() && device != "cpu") {
+    throw InvalidArgument("device '" + device + "' is unknown; expected 'cpu', 'cuda' or 'cuda:N'");
+  }
+  if (options.threads < 0) throw InvalidArgument("threads must not be negative");
+  const cpu::Lanes& lanes = cpu::choose_lanes(options.isa);
+  impl_ = std::make_shared<const Impl>(Impl{lanes, cpu::thread_count(options.threads), "cpu", cpu::isa_name(lanes)});
+}
+
+const std::string& Solver::device() const noexcept { return impl_->device; }
+const std::string& Solver::isa() const noexcept { return impl_->isa; }
+int Solver::threads() const noexcept { return impl_->threads; }
+std::int64_t Solver::max_batch_size() noexcept { return kMaxBatchSize; }
+
+void Solver::solve_into(const TargetView& targets, const SolveOptions& options, const ResultView& out,
+                        const std::function<void(std::int64_t)>& progress) const {
+  check_options(robot_, options, targets.rows);
+  check_targets(targets);
+  if (targets.rows == 0) return;
+  if (out.q == nullptr || out.pose == nullptr || out.pos_err_m == nullptr || out.ori_err_rad == nullptr ||
+      out.count == nullptr || out.outcome == nullptr || (options.stats && out.stats == nullptr)) {
+    throw InvalidArgument("the result view lacks memory for q, pose, pos_err_m, ori_err_rad, count, outcome or stats");
+  }
+  cpu::Problem problem{&robot_.chain(), targets, options};
+  if (problem.options.q_init == nullptr) problem.options.q_init_rows = 0;
+  if (problem.options.coarse_sweeps < 0) problem.options.coarse_sweeps = kDefaultCoarseSweeps;
+  cpu::solve(impl_->lanes, impl_->threads, problem, out, progress);
+}
+
+Result Solver::solve(const TargetView& targets, const SolveOptions& options) const {
+  const auto begin = std::chrono::steady_clock::now();
+  check_options(robot_, options, targets.rows);
+  check_targets(targets);
+  Result result;
+  result.targets = targets.rows;
+  result.capacity = options.num_solutions;
+  result.dof = robot_.dof();
+  const std::size_t rows = std::size_t(targets.rows * options.num_solutions);
+  result.q.resize(rows * result.dof);
+  result.pose.resize(rows * 7);
+  result.pos_err_m.resize(rows);
+  result.ori_err_rad.resize(rows);
+  result.count.resize(std::size_t(targets.rows));
+  result.outcome.resize(std::size_t(targets.rows));
+  if (options.stats) result.stats.resize(std::size_t(targets.rows));
+  const ResultView view{result.q.data(),           result.pose.data(),  result.pos_err_m.data(),
+                        result.ori_err_rad.data(), result.count.data(), result.outcome.data(),
+                        result.stats.data()};
+  solve_into(targets, options, view);
+  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
+  result.elapsed_ms = elapsed.count();
+  return result;
+}
+
+Result Solver::solve(const Pose& target, const SolveOptions& options) const {
+  return solve(TargetView{target.data(), 1}, options);
+}
+
+std::vector<double> Solver::sample_configurations(std::int64_t n, std::uint64_t seed) const {
+  if (n < 1) throw InvalidArgument("the number of samples must be positive");
+  const auto& chain = robot_.chain().constants;
+  std::vector<double> q(std::size_t(n * chain.dof));
+  for (std::int64_t i = 0; i < n; i++) {
+    for (int j = 0; j < chain.dof; j++) {
+      q[std::size_t(i * chain.dof + j)] = core::halton_value(chain.joint[j], std::uint64_t(i + 1), seed, j);
+    }
+  }
+  return q;
+}
+
+std::vector<Pose> Solver::sample_targets(std::int64_t n, std::uint64_t seed) const {
+  const std::vector<double> q = sample_configurations(n, seed);
+  const std::size_t dof = std::size_t(robot_.dof());
+  std::vector<Pose> poses;
+  poses.reserve(std::size_t(n));
+  for (std::size_t i = 0; i < std::size_t(n); i++) {
+    poses.push_back(robot_.forward_kinematics(std::span(q).subspan(i * dof, dof)));
+  }
+  return poses;
+}
+
+const char* to_string(Outcome outcome) noexcept {
+  switch (outcome) {
+    case Outcome::solved: return "solved";
+    case Outcome::approximate: return "approximate";
+    case Outcome::no_accurate: return "no_accurate";
+    case Outcome::self_collision: return "self_collision";
+    case Outcome::environment_collision: return "environment_collision";
+  }
+  return "unknown";
+}
+
+}  // namespace hjcdik
