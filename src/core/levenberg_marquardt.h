@@ -15,7 +15,6 @@
 namespace hjcdik::HJCDIK_CORE {
 
 constexpr double kDamping = 0.1;
-constexpr double kDampingFloor = 1e-9;  // of a weight of 0.3 m; scales with the weights squared
 constexpr double kMaxStep = 1.0;        // rad or m
 
 // Factors of the residual along and about the tool axes: 1 for the position, a length (m/rad) that

@@ -1,6 +1,7 @@
 #include "cpu/executor.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -26,9 +27,12 @@ constexpr double kLastPolishStep = 1e-8;
 constexpr int kPolishIterations = 20;
 // Two rows nearer than this in every joint are one, whatever distinct_rad says.
 constexpr double kSameConfiguration = 1e-7;
-// m/rad, for an arm of a metre: makes rotations comparable to translations.
-constexpr double kOrientationWeight = 0.3;
+// Makes rotations comparable to translations: rad to parts of the arm's length.
+constexpr double kOrientationWeight = 0.28;
+constexpr double kDampingFloor = 1e-9;  // of the arm's length, squared
 
+// Hits of one target polished in one go while it looks for several rows.
+constexpr std::int64_t kRoundHits = 256;
 // Targets and rows worked on together by one thread: enough to keep the lanes full to the end, few
 // enough to stay in the cache.
 constexpr std::int64_t kChunkTargets = 1024;
@@ -52,13 +56,18 @@ Quaternion normalised(const double* q) {
   return {w * scale, {x * scale, y * scale, z * scale}};
 }
 
-// target^-1 . base: where the chain hangs as seen from the target (core/kinematics.h).
-void start_frame(const double* target, const double* base, double* start) {
-  const auto [w, v] = normalised(target + 3);
+// Row-major.
+std::array<double, 9> rotation(const Quaternion& q) {
+  const auto [w, v] = q;
   const auto [x, y, z] = v;
-  const double r[9] = {1 - 2 * (y * y + z * z), 2 * (x * y - w * z),     2 * (x * z + w * y),
-                       2 * (x * y + w * z),     1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
-                       2 * (x * z - w * y),     2 * (y * z + w * x),     1 - 2 * (x * x + y * y)};
+  return {1 - 2 * (y * y + z * z), 2 * (x * y - w * z),     2 * (x * z + w * y),
+          2 * (x * y + w * z),     1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
+          2 * (x * z - w * y),     2 * (y * z + w * x),     1 - 2 * (x * x + y * y)};
+}
+
+// target^-1 . base: where the chain hangs as seen from the target (core/kinematics.h). r: the target's
+// rotation.
+void start_frame(const double* target, const std::array<double, 9>& r, const double* base, double* start) {
   const double p[3] = {base[9] - target[0], base[10] - target[1], base[11] - target[2]};
   for (int i = 0; i < 3; i++) {
     for (int j = 0; j < 3; j++) {
@@ -85,6 +94,12 @@ struct Rows {
     start.resize(std::size_t(n));
   }
 };
+
+// Hits that one target may hold between two polishes.
+std::int64_t hits_per_target(const SolveOptions& o) {
+  const std::int64_t rows = std::min(o.num_solutions, o.batch_size * budget(o.batch_size).starts_per_candidate);
+  return std::max({rows, o.q_init_rows, rows > 1 ? kRoundHits : 1});
+}
 
 // The memory and the work of one thread. Kept from solve to solve for its memory alone.
 class Worker {
@@ -116,11 +131,11 @@ class Worker {
     total_jobs_ = std::int32_t(budget(o.batch_size).candidates * budget(o.batch_size).starts_per_candidate);
     rows_wanted_ = std::int32_t(std::min<std::int64_t>(o.num_solutions, total_jobs_));
     const std::int32_t warm = std::int32_t(o.q_init_rows);
-    capacity_ = std::max(rows_wanted_, warm);
+    capacity_ = std::min(total_jobs_, std::int32_t(hits_per_target(o)));
     pool_rows_ = rows_wanted_ + warm;
     fp32_ = o.precision == Precision::fp32;
     converged_ = fp32_ ? kConvergedFp32 : kConverged;
-    distinct_.reset(*chain_, std::max(o.distinct_rad, kSameConfiguration));
+    distinct_.reset(*chain_, distinct_rad());
     distinct_target_ = -1;
 
     starts_.resize(std::size_t(count_ * 12));
@@ -129,6 +144,8 @@ class Worker {
     found_.assign(std::size_t(count_), 0);
     distinct_found_.assign(std::size_t(count_), 0);
     job_end_.resize(std::size_t(count_));
+    polished_.assign(std::size_t(count_), 0);
+    hits_seen_.assign(std::size_t(count_), 0);
     near_found_.assign(std::size_t(count_), 0);
     reject_score_.assign(std::size_t(count_), std::numeric_limits<float>::infinity());
     reject_q_.resize(std::size_t(count_ * dof_));
@@ -142,13 +159,11 @@ class Worker {
 
     for (std::int64_t t = 0; t < count_; t++) {
       double* start = &starts_[t * 12];
-      start_frame(target(t), chain_->constants.start, start);
+      const auto r = rotation(normalised(target(t) + 3));
+      start_frame(target(t), r, chain_->constants.start, start);
       for (int k = 0; k < 12; k++) states_[t].start[k] = float(start[k]);
-      // The distance of the target from the first joint, whatever the frame.
-      const double distance = std::sqrt(start[9] * start[9] + start[10] * start[10] + start[11] * start[11]);
-      job_end_[t] = distance <= chain_->reach * (1 + 1e-9) + 1e-9 ? total_jobs_
-                                                                  : std::min(total_jobs_, kStartsOutOfReach);
-      job_end_[t] = std::max(job_end_[t], warm);
+      const bool hopeless = !model::may_reach(*chain_, target(t), r.data());
+      job_end_[t] = hopeless ? std::max(warm, std::min(total_jobs_, kStartsOutOfReach)) : total_jobs_;
       states_[t].next_job = 0;
     }
   }
@@ -215,9 +230,19 @@ class Worker {
       rows = 0;
       for (std::int32_t a = 0; a < active; a++) {
         const std::int32_t t = order_[a];
-        for (std::int32_t h = 0; h < states_[t].hits; h++, rows++) {
+        polished_[t] = 0;
+        if (states_[t].hits > 0 && found_[t] > 0) hold_distinct(t);
+        for (std::int32_t h = 0; h < states_[t].hits; h++) {
           const std::int64_t hit = std::int64_t(t) * capacity_ + h;
-          load(scratch_, rows, t, &hit_q_[hit * dof_], hit_job_[hit]);
+          const std::int32_t job = hit_job_[hit];
+          if (job < warm && exact_[std::int64_t(t) * warm + job]) continue;  // is there already
+          load(scratch_, rows, t, &hit_q_[hit * dof_], job);
+          // A hit well inside the neighbourhood of a row that is there would end as its duplicate.
+          if (job >= warm && found_[t] > 0 && !distinct_.differs(&scratch_.q[rows * dof_], 0.5 * distinct_rad())) {
+            continue;
+          }
+          polished_[t]++;
+          rows++;
         }
       }
       if (!fp32_) polish(scratch_, rows);
@@ -228,9 +253,8 @@ class Worker {
       for (std::int32_t a = 0; a < active; a++) {
         const std::int32_t t = order_[a];
         TargetState& state = states_[t];
-        for (std::int32_t h = 0; h < state.hits; h++, rows++) {
+        for (std::int32_t h = 0; h < polished_[t]; h++, rows++) {
           const std::int32_t job = scratch_.job[rows];
-          if (job < warm && exact_[std::int64_t(t) * warm + job]) continue;  // is there already
           if (converged(scratch_, rows, converged_)) {
             if (state.job_end <= warm || distinct_found_[t] < rows_wanted_) {
               add_to_pool(t, scratch_, rows, job);
@@ -243,8 +267,12 @@ class Worker {
           state.next_job = warm;
           state.job_end = job_end_[t];
         }
-        state.need = rows_wanted_ - distinct_found_[t];
-        if (state.need > 0 && state.next_job < state.job_end) order_[still++] = t;
+        // The rarer new rows become, the more hits a round asks for: it is the same rows in the same
+        // order, in fewer rounds.
+        hits_seen_[t] += state.hits;
+        const std::int32_t missing = rows_wanted_ - distinct_found_[t];
+        state.need = std::min(capacity_, std::max(missing, rows_wanted_ > 1 ? hits_seen_[t] : 1));
+        if (missing > 0 && state.next_job < state.job_end) order_[still++] = t;
       }
       active = still;
     }
@@ -279,8 +307,8 @@ class Worker {
     lanes_->search(task);
   }
 
-  double weight() const { return kOrientationWeight; }
-  double damping_floor() const { return 1e-9; }
+  double weight() const { return kOrientationWeight * chain_->length; }
+  double damping_floor() const { return kDampingFloor * chain_->length * chain_->length; }
 
   void load(Rows& rows, std::int64_t r, std::int64_t t, const float* q, std::int32_t job) {
     for (int i = 0; i < dof_; i++) {
@@ -332,20 +360,21 @@ class Worker {
       found_[t]++;
       return;
     }
-    const bool is_new = distinct_from_pool(t, place);
+    hold_distinct(t);
+    const bool is_new = distinct_.insert(&pool_.q[place * dof_]);
     distinct_found_[t] += is_new;
     if (is_new || job < options_->q_init_rows) found_[t]++;
   }
 
   // distinct_ holds one target's rows at a time; targets come in runs.
-  bool distinct_from_pool(std::int64_t t, std::int64_t place) {
-    if (distinct_target_ != t) {
-      distinct_.clear();
-      for (std::int64_t r = 0; r < found_[t]; r++) distinct_.insert(&pool_.q[(t * pool_rows_ + r) * dof_]);
-      distinct_target_ = t;
-    }
-    return distinct_.insert(&pool_.q[place * dof_]);
+  void hold_distinct(std::int64_t t) {
+    if (distinct_target_ == t) return;
+    distinct_.clear();
+    for (std::int64_t r = 0; r < found_[t]; r++) distinct_.insert(&pool_.q[(t * pool_rows_ + r) * dof_]);
+    distinct_target_ = t;
   }
+
+  double distinct_rad() const { return std::max(options_->distinct_rad, kSameConfiguration); }
 
   // The best row that met the search's tolerance but not the polish's, for the approximate rows.
   void reject(std::int64_t t, const Rows& rows, std::int64_t r) {
@@ -552,7 +581,7 @@ class Worker {
 
   std::vector<double> starts_;
   std::vector<TargetState> states_;
-  std::vector<std::int32_t> order_, job_end_;
+  std::vector<std::int32_t> order_, job_end_, polished_, hits_seen_;
   std::vector<std::int32_t> found_, distinct_found_, near_found_;  // rows in the pool; of these distinct; not converged
   std::vector<float> hit_q_, near_q_, near_score_;
   std::vector<std::int32_t> hit_job_, near_job_;
@@ -573,8 +602,7 @@ class Worker {
 void solve(const Lanes& lanes, int threads, const Problem& problem, const ResultView& out,
            const std::function<void(std::int64_t)>& progress) {
   const std::int64_t targets = problem.targets.rows;
-  const std::int64_t rows = std::min<std::int64_t>(problem.options.num_solutions, 64 * kChunkRows);
-  const std::int64_t per_target = std::max(rows, problem.options.q_init_rows);
+  const std::int64_t per_target = hits_per_target(problem.options);
   std::int64_t chunk = std::clamp<std::int64_t>(kChunkRows / per_target, 1, kChunkTargets);
   if (threads > 1) {
     // Four pieces a thread even out targets of unequal cost.

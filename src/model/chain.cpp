@@ -20,10 +20,12 @@ struct EulerZxz {
 EulerZxz decompose(const Transform& m) {
   const double(&r)[9] = m.rotation;
   EulerZxz euler{};
-  // The third column is (sin(first) sin(alpha), -cos(first) sin(alpha), cos(alpha)). Parallel axes
-  // leave `first` free: below rounding noise it is 0. Nothing else is rounded to nice values.
-  const double sin_alpha = std::hypot(r[2], r[5]);
-  euler.first = sin_alpha > 4 * std::numeric_limits<double>::epsilon() ? std::atan2(r[2], -r[5]) : 0;
+  // The third column is (sin(first) sin(alpha), -cos(first) sin(alpha), cos(alpha)). Of the two
+  // solutions the one with the smaller `first` is taken, so that joints in line keep their zero.
+  // Parallel axes leave `first` free: below rounding noise it is 0. Nothing else is made a nice value.
+  const double sign = r[5] > 0 ? -1 : 1;
+  const bool parallel = std::hypot(r[2], r[5]) <= 4 * std::numeric_limits<double>::epsilon();
+  euler.first = parallel ? 0 : std::atan2(sign * r[2], -sign * r[5]);
   const double c = std::cos(euler.first), s = std::sin(euler.first);
   // With Rz(first) taken away the first row is (cos(last), -sin(last), 0) at any alpha: `last` makes
   // up for whatever `first` got wrong where alpha is small.
@@ -56,7 +58,8 @@ double within_half_turn(double angle) {
 
 bool holds_a_turn(const JointInfo& info) {
   if (info.type == JointType::continuous) return true;
-  return info.type == JointType::revolute && info.upper - info.lower >= std::nextafter(2 * std::numbers::pi, 0.0);
+  return info.type == JointType::revolute &&
+         info.upper - info.lower >= std::nextafter(2 * std::numbers::pi, 0.0);
 }
 
 void set_constants(Chain& chain) {
@@ -140,7 +143,8 @@ Transform operator*(const Transform& a, const Transform& b) {
   for (int i = 0; i < 3; ++i) {
     const double* row = a.rotation + 3 * i;
     for (int j = 0; j < 3; ++j) {
-      product.rotation[3 * i + j] = row[0] * b.rotation[j] + row[1] * b.rotation[3 + j] + row[2] * b.rotation[6 + j];
+      product.rotation[3 * i + j] =
+          row[0] * b.rotation[j] + row[1] * b.rotation[3 + j] + row[2] * b.rotation[6 + j];
     }
     product.position[i] =
         a.position[i] + row[0] * b.position[0] + row[1] * b.position[1] + row[2] * b.position[2];

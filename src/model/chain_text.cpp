@@ -13,7 +13,8 @@ template <class S>
 std::string literal(S value) {
   char buffer[48];
   const bool negative = value < 0 || (value == 0 && 1 / value < 0);
-  const auto result = std::to_chars(buffer, buffer + sizeof buffer, negative ? -value : value, std::chars_format::hex);
+  const auto result =
+      std::to_chars(buffer, buffer + sizeof buffer, negative ? -value : value, std::chars_format::hex);
   return (negative ? "-0x" : "0x") + std::string(buffer, result.ptr) + (sizeof(S) == 4 ? "f" : "");
 }
 
@@ -26,13 +27,14 @@ std::string list(const S* values, int count) {
 
 template <class S>
 std::string constants_text(const core::ChainConstants<S>& chain) {
-  std::string text = "{\n      " + std::to_string(chain.dof) + ",\n      " + list(chain.start, 12) + ",\n      {\n";
+  std::string text =
+      "{\n      " + std::to_string(chain.dof) + ",\n      " + list(chain.start, 12) + ",\n      {\n";
   for (int i = 0; i < chain.dof; ++i) {
     const core::JointConstants<S>& joint = chain.joint[i];
     text += "          {" + literal(joint.cos_alpha) + ", " + literal(joint.sin_alpha) + ", " +
-            list(joint.translation, 3) + ", " + literal(joint.offset) + ", " + literal(joint.cos_offset) + ", " +
-            literal(joint.sin_offset) + ", " + literal(joint.lower) + ", " + literal(joint.upper) + ", " +
-            (joint.prismatic ? "true" : "false") + ", " + (joint.wraps ? "true" : "false") + "},\n";
+            list(joint.translation, 3) + ", " + literal(joint.offset) + ", " + literal(joint.cos_offset) +
+            ", " + literal(joint.sin_offset) + ", " + literal(joint.lower) + ", " + literal(joint.upper) +
+            ", " + (joint.prismatic ? "true" : "false") + ", " + (joint.wraps ? "true" : "false") + "},\n";
   }
   return text + "      },\n      " + literal(chain.cos_end) + ",\n      " + literal(chain.sin_end) + ",\n  }";
 }

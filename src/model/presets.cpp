@@ -30,7 +30,8 @@ const std::vector<PresetInfo>& presets() {
       {"iiwa14", "iiwa_link_ee_kuka",
        "KUKA LBR iiwa 14 R820, 7 joints; figures of Drake's iiwa_description (BSD-3-Clause)"},
       {"ur5e", "tool0",
-       "Universal Robots UR5e, 6 joints; figures of Universal_Robots_ROS2_Description (BSD-3-Clause), nominal "
+       "Universal Robots UR5e, 6 joints; figures of Universal_Robots_ROS2_Description (BSD-3-Clause), "
+       "nominal "
        "calibration"},
       {"fetch", "gripper_link",
        "Fetch arm with the torso at 0, 7 joints; figures of the Fetch description in VAMP (Apache-2.0)"},

@@ -49,9 +49,9 @@ struct Range {
 
 // A link from one node to the next, in the frame of the first.
 struct Link {
-  Vector middle;        // end of the link, slides at mid-range, both nodes at their joints' origins
-  double slack = 0;     // half the slides' ranges, added up
-  Transform turn;       // orientation of the second node's frame; its joint at 0
+  Vector middle;     // end of the link, slides at mid-range, both nodes at their joints' origins
+  double slack = 0;  // half the slides' ranges, added up
+  Transform turn;    // orientation of the second node's frame; its joint at 0
 };
 
 struct Node {
@@ -87,7 +87,8 @@ Nodes nodes_of(const Chain& chain) {
       slack += (info.upper - info.lower) / 2;
     } else {
       const bool endless = info.type == JointType::continuous;
-      close({axis_of(joint), endless ? Range{-std::numbers::pi, std::numbers::pi} : Range{info.lower, info.upper}});
+      close({axis_of(joint),
+             endless ? Range{-std::numbers::pi, std::numbers::pi} : Range{info.lower, info.upper}});
     }
   }
   if (chain.joints.back().info.type == JointType::prismatic) {
@@ -99,7 +100,8 @@ Nodes nodes_of(const Chain& chain) {
 
 Vector link_vector(const Nodes& nodes, const std::vector<double>& shift, std::size_t j) {
   const Link& link = nodes.link[j];
-  return link.middle - shift[j] * nodes.node[j].axis + shift[j + 1] * rotated(link.turn, nodes.node[j + 1].axis);
+  return link.middle - shift[j] * nodes.node[j].axis +
+         shift[j + 1] * rotated(link.turn, nodes.node[j + 1].axis);
 }
 
 // |u + Rot(axis, q) v| for q in the limits.
@@ -145,7 +147,8 @@ Range span_of(const Nodes& nodes, const std::vector<double>& shift) {
 // Where on the axis of node j it comes nearest to the axis of its neighbour k (before or after it).
 double foot(const Nodes& nodes, std::size_t j, std::size_t k) {
   const Link& link = nodes.link[std::min(j, k)];
-  const Vector first = nodes.node[std::min(j, k)].axis, second = rotated(link.turn, nodes.node[std::max(j, k)].axis);
+  const Vector first = nodes.node[std::min(j, k)].axis,
+               second = rotated(link.turn, nodes.node[std::max(j, k)].axis);
   const double cosine = dot(first, second);
   const double determinant = dot(first, first) * dot(second, second) - cosine * cosine;
   const double along_first = dot(first, link.middle), along_second = dot(second, link.middle);

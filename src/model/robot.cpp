@@ -23,8 +23,8 @@ void check(const Chain& chain, std::span<const double> q) {
   }
   for (std::size_t i = 0; i < q.size(); ++i) {
     if (!std::isfinite(q[i])) {
-      throw InvalidArgument("q[" + std::to_string(i) + "] (joint " + model::in_quotes(chain.joints[i].info.name) +
-                            ") is not finite");
+      throw InvalidArgument("q[" + std::to_string(i) + "] (joint " +
+                            model::in_quotes(chain.joints[i].info.name) + ") is not finite");
     }
   }
 }
@@ -52,8 +52,8 @@ Pose to_pose(const Transform& t) {
   // One of the two signs: qw >= 0, and at half turns the first component that is not 0 is positive.
   const double* leading = std::find_if(q, q + 4, [](double x) { return x != 0; });
   if (*leading < 0) norm = -norm;
-  return {t.position[0], t.position[1], t.position[2], q[0] / norm + 0.0, q[1] / norm + 0.0, q[2] / norm + 0.0,
-          q[3] / norm + 0.0};
+  return {t.position[0],     t.position[1],     t.position[2],    q[0] / norm + 0.0,
+          q[1] / norm + 0.0, q[2] / norm + 0.0, q[3] / norm + 0.0};
 }
 
 Robot make_robot(std::string_view xml, const RobotOptions& options, const std::string& source) {
@@ -66,9 +66,12 @@ Robot make_robot(std::string_view xml, const RobotOptions& options, const std::s
 
 const char* to_string(JointType type) noexcept {
   switch (type) {
-    case JointType::revolute: return "revolute";
-    case JointType::continuous: return "continuous";
-    case JointType::prismatic: return "prismatic";
+    case JointType::revolute:
+      return "revolute";
+    case JointType::continuous:
+      return "continuous";
+    case JointType::prismatic:
+      return "prismatic";
   }
   return "unknown";
 }

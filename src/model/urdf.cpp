@@ -28,9 +28,15 @@ void set_rotation(Transform& transform, const std::array<double, 3>& rpy) {
   const double cr = std::cos(rpy[0]), sr = std::sin(rpy[0]);
   const double cp = std::cos(rpy[1]), sp = std::sin(rpy[1]);
   const double cy = std::cos(rpy[2]), sy = std::sin(rpy[2]);
-  const double rotation[9] = {cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr,  //
-                              sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr,  //
-                              -sp,     cp * sr,                cp * cr};
+  const double rotation[9] = {cy * cp,
+                              cy * sp * sr - sy * cr,
+                              cy * sp * cr + sy * sr,  //
+                              sy * cp,
+                              sy * sp * sr + cy * cr,
+                              sy * sp * cr - cy * sr,  //
+                              -sp,
+                              cp * sr,
+                              cp * cr};
   std::copy_n(rotation, 9, transform.rotation);
 }
 
@@ -91,7 +97,9 @@ class Parser {
   Urdf urdf_;
 };
 
-std::string label_of(const char* kind, std::string_view name) { return std::string(kind) + " " + in_quotes(name); }
+std::string label_of(const char* kind, std::string_view name) {
+  return std::string(kind) + " " + in_quotes(name);
+}
 
 void Parser::check_encoding() const {
   if (text_.find_first_not_of(kBlanks) == std::string_view::npos) fail(0, "", "the file is empty");
@@ -99,8 +107,7 @@ void Parser::check_encoding() const {
     fail(line_at(static_cast<std::ptrdiff_t>(nul)), "", "not a text file in UTF-8; a URDF is expected");
   }
   if (const std::size_t bad = invalid_utf8(text_); bad != std::string_view::npos) {
-    fail(line_at(static_cast<std::ptrdiff_t>(bad)), "",
-         "not UTF-8 text; a URDF is expected, saved in UTF-8");
+    fail(line_at(static_cast<std::ptrdiff_t>(bad)), "", "not UTF-8 text; a URDF is expected, saved in UTF-8");
   }
 }
 
@@ -112,7 +119,8 @@ pugi::xml_node Parser::read_document(pugi::xml_document& document) const {
   Node root;
   for (const Node node : document.children()) {
     if (node.type() != pugi::node_element) continue;
-    if (root) fail(node, "", "a second root element <" + std::string(node.name()) + ">; a URDF has one <robot>");
+    if (root)
+      fail(node, "", "a second root element <" + std::string(node.name()) + ">; a URDF has one <robot>");
     root = node;
   }
   if (std::string_view(root.name()) != "robot") {
@@ -129,7 +137,8 @@ pugi::xml_node Parser::only_child(Node parent, const char* name, const std::stri
   return child;
 }
 
-std::optional<std::string_view> Parser::attribute(Node node, const char* name, const std::string& label) const {
+std::optional<std::string_view> Parser::attribute(Node node, const char* name,
+                                                  const std::string& label) const {
   const pugi::xml_attribute found = node.attribute(name);
   if (!found) return std::nullopt;
   const std::string where = "<" + std::string(node.name()) + "> attribute " + name;
@@ -139,7 +148,8 @@ std::optional<std::string_view> Parser::attribute(Node node, const char* name, c
   const std::string_view value = found.value();
   if (invalid_utf8(value) != std::string_view::npos) fail(node, label, where + " is not valid text");
   if (value.find("${") != std::string_view::npos || value.find("$(") != std::string_view::npos) {
-    fail(node, label, where + " is " + in_quotes(value) + ": xacro not expanded; run xacro on the file first");
+    fail(node, label,
+         where + " is " + in_quotes(value) + ": xacro not expanded; run xacro on the file first");
   }
   return value;
 }
@@ -155,7 +165,8 @@ std::string Parser::required(Node node, const char* name, const std::string& lab
 // Locale-independent: std::from_chars always reads a decimal point.
 std::vector<double> Parser::numbers(Node node, const char* name, std::string_view value,
                                     const std::string& label, std::size_t count) const {
-  const std::string where = "<" + std::string(node.name()) + "> attribute " + name + " is " + in_quotes(value);
+  const std::string where =
+      "<" + std::string(node.name()) + "> attribute " + name + " is " + in_quotes(value);
   std::vector<double> found;
   for (std::size_t begin = value.find_first_not_of(kBlanks); begin != std::string_view::npos;
        begin = value.find_first_not_of(kBlanks, begin)) {
@@ -177,8 +188,9 @@ std::vector<double> Parser::numbers(Node node, const char* name, std::string_vie
     found.push_back(x);
   }
   if (found.size() != count) {
-    fail(node, label, where + ": " + std::to_string(count) + (count == 1 ? " number" : " numbers") +
-                          " expected, " + std::to_string(found.size()) + " found");
+    fail(node, label,
+         where + ": " + std::to_string(count) + (count == 1 ? " number" : " numbers") + " expected, " +
+             std::to_string(found.size()) + " found");
   }
   return found;
 }
@@ -224,7 +236,8 @@ void Parser::read_link(Node node) {
   const int index = static_cast<int>(urdf_.links.size());
   if (const auto [entry, fresh] = link_index_.try_emplace(name, index); !fresh) {
     fail(node, label_of("link", name),
-         "a second link of this name; the first is in line " + std::to_string(urdf_.links[entry->second].line));
+         "a second link of this name; the first is in line " +
+             std::to_string(urdf_.links[entry->second].line));
   }
   urdf_.links.push_back({name, -1, line_of(node)});
 }
@@ -236,8 +249,9 @@ void Parser::read_joint(Node node) {
   const std::string label = label_of("joint", joint.name);
   const int index = static_cast<int>(urdf_.joints.size());
   if (const auto [entry, fresh] = joint_index_.try_emplace(joint.name, index); !fresh) {
-    fail(node, label, "a second joint of this name; the first is in line " +
-                          std::to_string(urdf_.joints[entry->second].line));
+    fail(node, label,
+         "a second joint of this name; the first is in line " +
+             std::to_string(urdf_.joints[entry->second].line));
   }
   joint.type = read_type(node, label);
   joint.parent = read_end(node, "parent", label);
@@ -256,8 +270,9 @@ UrdfJointType Parser::read_type(Node node, const std::string& label) const {
                           UrdfJointType::prismatic, UrdfJointType::planar, UrdfJointType::floating}) {
     if (name == to_string(type)) return type;
   }
-  fail(node, label, "unknown type " + in_quotes(name) +
-                        "; known are fixed, revolute, continuous, prismatic, planar and floating");
+  fail(node, label,
+       "unknown type " + in_quotes(name) +
+           "; known are fixed, revolute, continuous, prismatic, planar and floating");
 }
 
 int Parser::read_end(Node joint, const char* name, const std::string& label) const {
@@ -268,8 +283,9 @@ int Parser::read_end(Node joint, const char* name, const std::string& label) con
   if (found == link_index_.end()) {
     std::vector<std::string> names;
     for (const UrdfLink& other : urdf_.links) names.push_back(other.name);
-    fail(node, label, "<" + std::string(name) + "> names the link " + in_quotes(link) +
-                          ", which does not exist; the nearest names are " + nearest_names(link, names));
+    fail(node, label,
+         "<" + std::string(name) + "> names the link " + in_quotes(link) +
+             ", which does not exist; the nearest names are " + nearest_names(link, names));
   }
   return found->second;
 }
@@ -278,7 +294,8 @@ Transform Parser::read_origin(Node joint, const std::string& label) const {
   Transform origin;
   const Node node = only_child(joint, "origin", label);
   if (!node) return origin;
-  if (node.attribute("quat_xyzw")) fail(node, label, "<origin> attribute quat_xyzw is not supported; use rpy");
+  if (node.attribute("quat_xyzw"))
+    fail(node, label, "<origin> attribute quat_xyzw is not supported; use rpy");
   const auto xyz = triplet(node, "xyz", label, {0, 0, 0});
   std::copy(xyz.begin(), xyz.end(), origin.position);
   set_rotation(origin, triplet(node, "rpy", label, {0, 0, 0}));
@@ -307,15 +324,16 @@ void Parser::read_limits(Node node, const std::string& label, UrdfJoint& joint) 
     return;
   }
   if (!limit) {
-    fail(node, label, "a " + std::string(to_string(joint.type)) +
-                          " joint needs <limit lower=... upper=...>" +
-                          (joint.type == UrdfJointType::revolute ? "; without limits it is continuous" : ""));
+    fail(node, label,
+         "a " + std::string(to_string(joint.type)) + " joint needs <limit lower=... upper=...>" +
+             (joint.type == UrdfJointType::revolute ? "; without limits it is continuous" : ""));
   }
   joint.lower = number(limit, "lower", label, 0);
   joint.upper = number(limit, "upper", label, 0);
   if (joint.lower > joint.upper) {
-    fail(limit, label, "<limit> lower=" + in_quotes(limit.attribute("lower").as_string("0")) + " is above upper=" +
-                           in_quotes(limit.attribute("upper").as_string("0")));
+    fail(limit, label,
+         "<limit> lower=" + in_quotes(limit.attribute("lower").as_string("0")) +
+             " is above upper=" + in_quotes(limit.attribute("upper").as_string("0")));
   }
 }
 
@@ -330,8 +348,9 @@ void Parser::read_mimics(const std::vector<Node>& nodes) {
     if (found == joint_index_.end()) {
       std::vector<std::string> names;
       for (const UrdfJoint& other : urdf_.joints) names.push_back(other.name);
-      fail(node, label, "<mimic> names the joint " + in_quotes(leader) +
-                            ", which does not exist; the nearest names are " + nearest_names(leader, names));
+      fail(node, label,
+           "<mimic> names the joint " + in_quotes(leader) + ", which does not exist; the nearest names are " +
+               nearest_names(leader, names));
     }
     joint.mimic =
         UrdfMimic{found->second, number(node, "multiplier", label, 1), number(node, "offset", label, 0)};
@@ -357,8 +376,8 @@ void Parser::connect() {
     if (child.parent_joint >= 0) {
       const UrdfJoint& other = urdf_.joints[child.parent_joint];
       fail(joint.line, label_of("link", child.name),
-           "has two parents: the child of joint " + in_quotes(other.name) + " (line " + std::to_string(other.line) +
-               ") and of joint " + in_quotes(joint.name));
+           "has two parents: the child of joint " + in_quotes(other.name) + " (line " +
+               std::to_string(other.line) + ") and of joint " + in_quotes(joint.name));
     }
     child.parent_joint = static_cast<int>(j);
   }
@@ -382,7 +401,8 @@ void Parser::connect() {
     std::vector<int> walk;
     for (int at = static_cast<int>(i); state[at] != 2;) {
       if (state[at] == 1) {
-        fail(links[at].line, label_of("link", links[at].name), "is its own ancestor: the joints form a cycle");
+        fail(links[at].line, label_of("link", links[at].name),
+             "is its own ancestor: the joints form a cycle");
       }
       state[at] = 1;
       walk.push_back(at);
@@ -398,12 +418,18 @@ void Parser::connect() {
 
 const char* to_string(UrdfJointType type) noexcept {
   switch (type) {
-    case UrdfJointType::fixed: return "fixed";
-    case UrdfJointType::revolute: return "revolute";
-    case UrdfJointType::continuous: return "continuous";
-    case UrdfJointType::prismatic: return "prismatic";
-    case UrdfJointType::planar: return "planar";
-    case UrdfJointType::floating: return "floating";
+    case UrdfJointType::fixed:
+      return "fixed";
+    case UrdfJointType::revolute:
+      return "revolute";
+    case UrdfJointType::continuous:
+      return "continuous";
+    case UrdfJointType::prismatic:
+      return "prismatic";
+    case UrdfJointType::planar:
+      return "planar";
+    case UrdfJointType::floating:
+      return "floating";
   }
   return "unknown";
 }
@@ -412,7 +438,8 @@ std::string read_urdf_file(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) throw ModelError(path, 0, "", "the file does not exist");
-  if (std::filesystem::is_directory(status)) throw ModelError(path, 0, "", "is a directory; a URDF file is expected");
+  if (std::filesystem::is_directory(status))
+    throw ModelError(path, 0, "", "is a directory; a URDF file is expected");
 
   std::ifstream file(path, std::ios::binary);
   if (!file) throw ModelError(path, 0, "", "the file cannot be opened; check its permissions");
@@ -421,7 +448,8 @@ std::string read_urdf_file(const std::string& path) {
   while (file) {
     file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
     text.append(buffer.data(), static_cast<std::size_t>(file.gcount()));
-    if (text.size() > kLargestFile) throw ModelError(path, 0, "", "the file is larger than 64 MiB; a URDF is expected");
+    if (text.size() > kLargestFile)
+      throw ModelError(path, 0, "", "the file is larger than 64 MiB; a URDF is expected");
   }
   if (file.bad()) throw ModelError(path, 0, "", "the file cannot be read");
   return text;

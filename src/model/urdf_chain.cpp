@@ -50,8 +50,9 @@ int find_tool(const Urdf& urdf, const std::string& name) {
     for (std::size_t i = 0; i < urdf.links.size(); ++i) {
       if (!is_parent[i]) leaves.push_back(urdf.links[i].name);
     }
-    fail_tool(urdf, "not given; pass the name of the tool's link or of the fixed joint that carries it, such as " +
-                        nearest_names("", leaves));
+    fail_tool(urdf,
+              "not given; pass the name of the tool's link or of the fixed joint that carries it, such as " +
+                  nearest_names("", leaves));
   }
 
   int link = find(urdf.links, name);
@@ -73,8 +74,9 @@ int find_tool(const Urdf& urdf, const std::string& name) {
                         " joint, which is no tool frame; pass its child link " + in_quotes(child));
   }
   if (link >= 0 && link != by.child) {
-    fail_tool(urdf, in_quotes(name) + " is both a link and a " + to_string(by.type) + " joint with the child link " +
-                        in_quotes(child) + "; pass " + in_quotes("link:" + name) + " for the link or " +
+    fail_tool(urdf, in_quotes(name) + " is both a link and a " + to_string(by.type) +
+                        " joint with the child link " + in_quotes(child) + "; pass " +
+                        in_quotes("link:" + name) + " for the link or " +
                         in_quotes(find(urdf.joints, child) < 0 ? child : "link:" + child) +
                         " for the joint's frame");
   }
@@ -83,7 +85,8 @@ int find_tool(const Urdf& urdf, const std::string& name) {
 
 // A joint's motion by q about or along its axis, in its own frame.
 Transform motion(const UrdfJoint& joint, double q) {
-  return joint.type == UrdfJointType::prismatic ? translation_along(joint.axis, q) : rotation_about(joint.axis, q);
+  return joint.type == UrdfJointType::prismatic ? translation_along(joint.axis, q)
+                                                : rotation_about(joint.axis, q);
 }
 
 // Which joints are held, and where.
@@ -110,12 +113,14 @@ class Locks {
       if (leader && (explicitly || !on_path_[j])) {
         const double followed = joint.mimic->multiplier * *leader + joint.mimic->offset;
         if (!std::isfinite(followed)) fail(urdf_, joint, "its <mimic> gives a value that is not finite");
-        return joint.type == UrdfJointType::continuous ? followed : std::clamp(followed, joint.lower, joint.upper);
+        return joint.type == UrdfJointType::continuous ? followed
+                                                       : std::clamp(followed, joint.lower, joint.upper);
       }
       if (on_path_[j]) {
         fail(urdf_, joint,
              "mimics joint " + in_quotes(urdf_.joints[joint.mimic->joint].name) +
-                 "; mimic joints between base and tool are not supported: lock either of the two by locked_joints");
+                 "; mimic joints between base and tool are not supported: lock either of the two by "
+                 "locked_joints");
       }
     }
     explicitly = false;
@@ -152,13 +157,15 @@ class Locks {
       }
       const UrdfJoint& joint = urdf_.joints[j];
       if (!joint.moves()) {
-        fail(urdf_, joint, "locked_joints names it, but it is a " + std::string(to_string(joint.type)) +
-                               " joint; only revolute, continuous and prismatic joints can be locked");
+        fail(urdf_, joint,
+             "locked_joints names it, but it is a " + std::string(to_string(joint.type)) +
+                 " joint; only revolute, continuous and prismatic joints can be locked");
       }
       if (!std::isfinite(value)) fail(urdf_, joint, "locked_joints gives a value that is not finite");
       if (joint.type != UrdfJointType::continuous && (value < joint.lower || value > joint.upper)) {
-        fail(urdf_, joint, "locked_joints gives " + to_text(value) + ", outside its limits [" +
-                               to_text(joint.lower) + ", " + to_text(joint.upper) + "]");
+        fail(urdf_, joint,
+             "locked_joints gives " + to_text(value) + ", outside its limits [" + to_text(joint.lower) +
+                 ", " + to_text(joint.upper) + "]");
       }
     }
   }
@@ -171,14 +178,16 @@ class Locks {
 
 void check_on_chain(const Urdf& urdf, const UrdfJoint& joint) {
   if (joint.type == UrdfJointType::planar || joint.type == UrdfJointType::floating) {
-    fail(urdf, joint, "a " + std::string(to_string(joint.type)) +
-                          " joint between base and tool is not supported; use fixed, revolute, continuous or "
-                          "prismatic joints");
+    fail(urdf, joint,
+         "a " + std::string(to_string(joint.type)) +
+             " joint between base and tool is not supported; use fixed, revolute, continuous or "
+             "prismatic joints");
   }
   for (const double x : joint.origin.position) {
     if (std::abs(x) > kLargestOrigin) {
-      fail(urdf, joint, "<origin> xyz holds " + to_text(x) + "; lengths are in metres, at most " +
-                            to_text(kLargestOrigin));
+      fail(
+          urdf, joint,
+          "<origin> xyz holds " + to_text(x) + "; lengths are in metres, at most " + to_text(kLargestOrigin));
     }
   }
 }
@@ -196,10 +205,11 @@ JointInfo joint_info(const Urdf& urdf, const UrdfJoint& joint, Chain& chain) {
   }
   for (const double limit : {joint.lower, joint.upper}) {
     if (std::abs(limit) > kLargestLimit) {
-      fail(urdf, joint, "its limit " + to_text(limit) + " is beyond +-" + to_text(kLargestLimit) +
-                            (joint.type == UrdfJointType::revolute
-                                 ? " rad; declare the joint continuous if it turns without end"
-                                 : " m"));
+      fail(urdf, joint,
+           "its limit " + to_text(limit) + " is beyond +-" + to_text(kLargestLimit) +
+               (joint.type == UrdfJointType::revolute
+                    ? " rad; declare the joint continuous if it turns without end"
+                    : " m"));
     }
   }
   const bool prismatic = joint.type == UrdfJointType::prismatic;
@@ -222,7 +232,8 @@ Chain make_chain(const Urdf& urdf, const RobotOptions& options) {
   chain.base_link = urdf.links[urdf.root].name;
   chain.ee_link = urdf.links[tool].name;
   if (path.empty()) {
-    fail_tool(urdf, in_quotes(chain.ee_link) + " is the base link, which no joint moves; name a link at the arm's end");
+    fail_tool(urdf, in_quotes(chain.ee_link) +
+                        " is the base link, which no joint moves; name a link at the arm's end");
   }
   if (const UrdfJoint& last = urdf.joints[path.back()]; last.type == UrdfJointType::fixed) {
     chain.ee_frame = last.name;
@@ -249,14 +260,15 @@ Chain make_chain(const Urdf& urdf, const RobotOptions& options) {
   chain.tool = since_last;
 
   if (chain.joints.empty()) {
-    fail_tool(urdf, any_moving ? "all joints between " + in_quotes(chain.base_link) + " and " + in_quotes(chain.ee_link) +
-                                     " are locked; leave one free"
-                               : "no joint between " + in_quotes(chain.base_link) + " and " + in_quotes(chain.ee_link) +
-                                     " moves; name a link at the arm's end");
+    fail_tool(urdf, any_moving ? "all joints between " + in_quotes(chain.base_link) + " and " +
+                                     in_quotes(chain.ee_link) + " are locked; leave one free"
+                               : "no joint between " + in_quotes(chain.base_link) + " and " +
+                                     in_quotes(chain.ee_link) + " moves; name a link at the arm's end");
   }
   if (chain.joints.size() > core::kMaxDof) {
-    fail_tool(urdf, std::to_string(chain.joints.size()) + " joints move between " + in_quotes(chain.base_link) + " and " +
-                        in_quotes(chain.ee_link) + "; at most 32 are supported: lock some by locked_joints");
+    fail_tool(urdf, std::to_string(chain.joints.size()) + " joints move between " +
+                        in_quotes(chain.base_link) + " and " + in_quotes(chain.ee_link) +
+                        "; at most 32 are supported: lock some by locked_joints");
   }
   locks.report();
   for (const Joint& joint : chain.joints) chain.joint_infos.push_back(joint.info);
