@@ -25,6 +25,25 @@ HJCDIK_FN u32 start_stream(u32 seed, u32 candidate, u32 start) {
   return mix(mix(seed + 0x9e3779b9u * (candidate + 1u)) + 0x85ebca6bu * (start + 1u));
 }
 
+struct Start {
+  int candidate, start;
+};
+
+// The start that a job runs. Warm starts took start 0 of the first candidates and come first of all
+// jobs; the other starts follow, candidate by candidate.
+HJCDIK_FN Start start_of_job(int job, int warm_rows, int starts_per_candidate) {
+  if (job < warm_rows) return {job, 0};
+  const int index = job - warm_rows, others = starts_per_candidate - 1, left_over = warm_rows * others;
+  if (index < left_over) return {index / others, 1 + index % others};
+  return {warm_rows + (index - left_over) / starts_per_candidate, (index - left_over) % starts_per_candidate};
+}
+
+// The first starts are given up, from kStallIteration on, as soon as two iterations together gain less
+// than a tenth of |r|: most such starts would fail, and the next is cheaper. Later starts meet hard
+// targets and run on. The factor is one of |r|².
+constexpr int kStallIteration = 6;
+HJCDIK_FN float stall_ratio(int candidate, int start) { return candidate + start < 8 ? 0.81f : 1e30f; }
+
 // The part of every joint's range, about its middle, that a random start is drawn from: a fifth for the
 // first start of the first candidate, all of it from the fifth start on. Starts near mid-range converge
 // far more often (Panda: 81 against 46 of 100), since the limits are not in the way; what they cannot

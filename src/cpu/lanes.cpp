@@ -23,11 +23,6 @@ constexpr int kWidth64 = kVectorBytes / 8;
 using Real = Pack<float, kWidth>;
 using Real64 = Pack<double, kWidth64>;
 
-using cpu::EvaluateTask;
-using cpu::PolishTask;
-using cpu::SearchTask;
-using cpu::TargetState;
-
 template <class P, class T>
 HJCDIK_FN void set_lane(P& pack, int lane, T value) {
   pack.set(lane, value);
@@ -61,13 +56,6 @@ class Search {
   }
 
  private:
-  // The first starts are given up as soon as two iterations together gain less than a tenth of |r|: most
-  // such starts would fail, and the next is cheaper. Later starts meet hard targets and run on.
-  static constexpr float kStallIteration = 6.0f;
-  static constexpr float kStallRatio = 0.81f;  // of |r|²
-  static constexpr float kNeverStalls = 1e30f;
-  static constexpr int kImpatientStarts = 8;
-
   void iterate() {
     if (fresh_ != 0) {
       if (task_.coarse_sweeps > 0) coarse_search();
@@ -85,7 +73,7 @@ class Search {
         (report.distance < Real(task_.position_tolerance)) & (report.angle < Real(task_.orientation_tolerance));
     // A start ends by its own history alone: converged, out of iterations, or going nowhere.
     const auto over = (iteration_ >= Real(float(task_.iterations))) |
-                      ((iteration_ >= Real(kStallIteration)) & (report.error > stall_ratio_ * previous_error_));
+                      ((iteration_ >= Real(float(kStallIteration))) & (report.error > stall_ratio_ * previous_error_));
     const auto hold = done | over;
     for (int i = 0; i < dof_; i++) q_[i] = select(hold, q_[i], next[i]);
     iteration_ = iteration_ + Real(1.0f);
@@ -126,11 +114,11 @@ class Search {
 
   // Jobs from this one on can no longer matter to the target.
   int job_limit(const TargetState& t) const {
-    if (t.need > 0 && t.hits == t.need) return task_.hit_job[row(t, t.hits - 1)];
+    if (t.need > 0 && t.hits == t.need) return task_.hit_job[hit_row(t, t.hits - 1)];
     return t.job_end;
   }
-  std::int64_t row(const TargetState& t, int r) const {
-    return std::int64_t(&t - task_.targets) * task_.capacity + r;
+  std::int64_t hit_row(const TargetState& t, int r) const {
+    return std::int64_t(&t - task_.targets) * task_.hit_capacity + r;
   }
 
   void end_job(int lane, bool converged) {
@@ -210,7 +198,7 @@ class Search {
     active_ |= 1u << lane;
     fresh_ |= 1u << lane;
     set_lane(iteration_, lane, 0.0f);
-    set_lane(stall_ratio_, lane, kNeverStalls);
+    set_lane(stall_ratio_, lane, 1e30f);
     for (int k = 0; k < 12; k++) set_lane(start_[k], lane, t.start[k]);
     if (job < task_.warm_rows) {
       const float* warm = task_.warm + slot.target * task_.warm_target_stride + std::int64_t(job) * dof_;
@@ -218,13 +206,8 @@ class Search {
       fresh_ &= ~(1u << lane);  // a warm start is where the user wants to begin
       return;
     }
-    // Warm starts took start 0 of the first candidates; their other starts come next.
-    const int starts = task_.starts_per_candidate, index = job - task_.warm_rows;
-    const int left_over = task_.warm_rows * (starts - 1);
-    const int candidate =
-        index < left_over ? index / (starts - 1) : task_.warm_rows + (index - left_over) / starts;
-    const int start = index < left_over ? 1 + index % (starts - 1) : (index - left_over) % starts;
-    if (candidate + start < kImpatientStarts) set_lane(stall_ratio_, lane, kStallRatio);
+    const auto [candidate, start] = start_of_job(job, task_.warm_rows, task_.starts_per_candidate);
+    set_lane(stall_ratio_, lane, stall_ratio(candidate, start));
     const u32 stream = start_stream(task_.seed, u32(candidate), u32(start));
     const float spread = start_spread(u32(candidate), u32(start));
     for (int i = 0; i < dof_; i++) set_lane(q_[i], lane, start_value(chain_.joint[i], stream, spread, i));
@@ -237,15 +220,15 @@ class Search {
   // Keeps the first `need` hits in job order.
   void add_hit(TargetState& t, int lane, int job) {
     int place = t.hits;
-    while (place > 0 && task_.hit_job[row(t, place - 1)] > job) place--;
+    while (place > 0 && task_.hit_job[hit_row(t, place - 1)] > job) place--;
     if (place == t.need) return;
     if (t.hits < t.need) t.hits++;
     for (int r = t.hits - 1; r > place; r--) {
-      task_.hit_job[row(t, r)] = task_.hit_job[row(t, r - 1)];
-      for (int i = 0; i < dof_; i++) task_.hit_q[row(t, r) * dof_ + i] = task_.hit_q[row(t, r - 1) * dof_ + i];
+      task_.hit_job[hit_row(t, r)] = task_.hit_job[hit_row(t, r - 1)];
+      for (int i = 0; i < dof_; i++) task_.hit_q[hit_row(t, r) * dof_ + i] = task_.hit_q[hit_row(t, r - 1) * dof_ + i];
     }
-    task_.hit_job[row(t, place)] = job;
-    copy_lane(lane, task_.hit_q + row(t, place) * dof_);
+    task_.hit_job[hit_row(t, place)] = job;
+    copy_lane(lane, task_.hit_q + hit_row(t, place) * dof_);
   }
 
   // Whether row a is worse than row b: the order of the heap of near hits.
@@ -267,12 +250,12 @@ class Search {
     }
   }
 
-  // Keeps the `capacity` best ends that did not converge: a heap with the worst on top.
+  // Keeps the `near_capacity` best ends that did not converge: a heap with the worst on top.
   void add_near_hit(TargetState& t, int lane, int job) {
     const float score = distance_[lane] + 0.3f * angle_[lane];
-    const std::int64_t top = row(t, 0);
+    const std::int64_t top = std::int64_t(&t - task_.targets) * task_.near_capacity;
     int r;
-    if (t.near_hits < task_.capacity) {
+    if (t.near_hits < task_.near_capacity) {
       r = t.near_hits++;
     } else {
       if (score > task_.near_score[top] || (score == task_.near_score[top] && job > task_.near_job[top])) return;

@@ -140,9 +140,9 @@ void set_constants_f32(Chain& chain) {
 
 Transform operator*(const Transform& a, const Transform& b) {
   Transform product;
-  for (int i = 0; i < 3; ++i) {
+  for (std::size_t i = 0; i < 3; ++i) {
     const double* row = a.rotation + 3 * i;
-    for (int j = 0; j < 3; ++j) {
+    for (std::size_t j = 0; j < 3; ++j) {
       product.rotation[3 * i + j] =
           row[0] * b.rotation[j] + row[1] * b.rotation[3 + j] + row[2] * b.rotation[6 + j];
     }

@@ -36,6 +36,7 @@ std::string nearest_names(std::string_view wanted, const std::vector<std::string
   // What was typed may be anything; only its beginning is compared.
   wanted = wanted.substr(0, 200);
   std::vector<std::pair<std::size_t, std::string>> ranked;
+  ranked.reserve(candidates.size());
   for (const std::string& name : candidates) {
     ranked.emplace_back(edit_distance(wanted, std::string_view(name).substr(0, 200)), name);
   }

@@ -35,7 +35,7 @@ double norm(const Vector& a) { return std::sqrt(dot(a, a)); }
 
 Vector rotated(const Transform& t, const Vector& a) {
   Vector result;
-  for (int i = 0; i < 3; ++i) {
+  for (std::size_t i = 0; i < 3; ++i) {
     result[i] = t.rotation[3 * i] * a[0] + t.rotation[3 * i + 1] * a[1] + t.rotation[3 * i + 2] * a[2];
   }
   return result;
@@ -222,7 +222,7 @@ void set_reach(Chain& chain) {
 
 bool may_reach(const Chain& chain, const double position[3], const double rotation[9]) {
   double from_first = 0, from_anchor = 0;
-  for (int i = 0; i < 3; ++i) {
+  for (std::size_t i = 0; i < 3; ++i) {
     const double* row = rotation + 3 * i;
     const double wrist =
         position[i] + row[0] * chain.wrist[0] + row[1] * chain.wrist[1] + row[2] * chain.wrist[2];

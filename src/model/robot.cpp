@@ -118,7 +118,7 @@ std::vector<double> Robot::jacobian(std::span<const double> q) const {
     const model::Joint& joint = chain_->joints[i];
     const Transform& frame = frames[i];
     double z[3], arm[3];  // the axis in the base frame, and the way from the joint to the tool
-    for (int k = 0; k < 3; ++k) {
+    for (std::size_t k = 0; k < 3; ++k) {
       const double* row = frame.rotation + 3 * k;
       z[k] = row[0] * joint.axis[0] + row[1] * joint.axis[1] + row[2] * joint.axis[2];
       arm[k] = tool.position[k] - frame.position[k];

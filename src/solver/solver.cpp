@@ -92,7 +92,7 @@ struct Solver::Impl {
 };
 
 Budget budget(std::int64_t batch_size) noexcept {
-  return {batch_size, (cpu::kStarts + batch_size - 1) / batch_size, cpu::kIterations};
+  return {batch_size, (kStarts + batch_size - 1) / batch_size, kIterations};
 }
 
 Solver::Solver(Robot robot, const SolverOptions& options) : robot_(std::move(robot)) {
@@ -122,7 +122,7 @@ void Solver::solve_into(const TargetView& targets, const SolveOptions& options, 
       out.count == nullptr || out.outcome == nullptr || (options.stats && out.stats == nullptr)) {
     throw InvalidArgument("the result view lacks memory for q, pose, pos_err_m, ori_err_rad, count, outcome or stats");
   }
-  cpu::Problem problem{&robot_.chain(), targets, options};
+  Problem problem{&robot_.chain(), targets, options};
   if (problem.options.q_init == nullptr) problem.options.q_init_rows = 0;
   if (problem.options.coarse_sweeps < 0) problem.options.coarse_sweeps = kDefaultCoarseSweeps;
   cpu::solve(impl_->lanes, impl_->threads, problem, out, progress);

@@ -1,0 +1,78 @@
+// The work that a solve is made of, as plain data: the lane objects include this too, and nothing here
+// may become a function that two of them share.
+#pragma once
+
+#include <cstdint>
+
+#include "core/chain.h"
+
+namespace hjcdik {
+
+// A job is one start of one candidate. Jobs are numbered in key order, warm starts first; the answer to
+// a target is the first jobs that converge, so it does not depend on which lanes ran them when.
+struct TargetState {
+  float start[12];         // target^-1 . base, as ChainConstants::start
+  std::int32_t next_job;   // in: where to begin; out: where a further search would go on
+  std::int32_t job_end;    // one past the last job
+  std::int32_t need;       // stop once this many jobs have converged
+  std::int32_t hits;       // out: jobs that converged, at most need, in job order
+  std::int32_t near_hits;  // out: the best that did not, where fewer than need converged
+};
+
+struct SearchTask {
+  const core::ChainConstants<float>* chain;
+  float orientation_weight;  // m/rad
+  float damping_floor;       // m²
+  float position_tolerance, orientation_tolerance;
+  std::uint32_t seed;
+  std::int32_t starts_per_candidate;
+  std::int32_t iterations;
+  std::int32_t coarse_sweeps;
+  bool greedy;
+
+  const float* warm;  // warm_rows x dof, in the limits, of target 0
+  std::int64_t warm_target_stride;
+  std::int32_t warm_rows;
+
+  TargetState* targets;
+  const std::int32_t* order;  // the targets to search
+  std::int32_t count;         // how many
+
+  // Of target t: hit r at (t * hit_capacity + r), near hits likewise; q has dof values a row.
+  std::int32_t hit_capacity;
+  float* hit_q;
+  std::int32_t* hit_job;
+  std::int32_t near_capacity;
+  float* near_q;
+  float* near_score;
+  std::int32_t* near_job;
+
+  // Of one target only: distance and angle at the end of every job; null for none. Jobs then run on
+  // whatever has been found.
+  float* job_errors;
+
+  std::int64_t lane_iterations;  // out, added to
+};
+
+struct PolishTask {
+  const core::ChainConstants<double>* chain;
+  double orientation_weight, damping_floor;
+  std::int32_t iterations;
+  // A row whose error is below takes one more step and is done.
+  double last_step_below;
+  std::int32_t count;
+  const double* const* start;  // per row: 12 numbers
+  double* q;                   // per row: dof values, in and out
+};
+
+struct EvaluateTask {
+  const core::ChainConstants<double>* chain;
+  std::int32_t count;
+  const double* const* start;  // per row: 12 numbers
+  const double* q;             // per row: dof values
+  double* tool;                // out, per row: tool in the target's frame, 12 numbers as start
+  double* distance;            // out, per row, m
+  double* angle;               // out, per row, rad
+};
+
+}  // namespace hjcdik

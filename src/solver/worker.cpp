@@ -1,0 +1,516 @@
+// What one thread does with a chunk of targets: rounds of search, polish and selection.
+#include "solver/worker.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "core/random.h"
+#include "core/target.h"
+#include "solver/select.hpp"
+
+namespace hjcdik {
+namespace {
+
+// Converged, in float64 after the polish. Without a polish: what the float search leaves.
+constexpr double kConverged = 1e-6;
+constexpr double kConvergedFp32 = 1e-5;
+// The search hands over to the polish here; with float32 coordinates of a metre it cannot do much better.
+constexpr double kSearchPosition = 3e-6;
+constexpr float kSearchOrientation = 1e-5f;
+// Quadratic convergence: one more step from here ends at rounding.
+constexpr double kLastPolishStep = 1e-8;
+constexpr int kPolishIterations = 20;
+// Two rows nearer than this in every joint are one, whatever distinct_rad says.
+constexpr double kSameConfiguration = 1e-7;
+// Makes rotations comparable to translations: rad to parts of the arm's length.
+constexpr double kOrientationWeight = 0.28;
+constexpr double kDampingFloor = 1e-9;  // of the arm's length, squared
+
+// Hits of one target polished in one go while it looks for several rows.
+constexpr std::int64_t kRoundHits = 256;
+
+// A configuration with its pose and errors, in one of the arrays of Rows.
+struct Rows {
+  std::vector<double> q;     // x dof
+  std::vector<double> tool;  // x 12, in the target's frame
+  std::vector<double> distance, angle;
+  std::vector<std::int32_t> job;
+  std::vector<const double*> start;
+
+  void resize(std::int64_t n, int dof) {
+    q.resize(std::size_t(n * dof));
+    tool.resize(std::size_t(n * 12));
+    distance.resize(std::size_t(n));
+    angle.resize(std::size_t(n));
+    job.resize(std::size_t(n));
+    start.resize(std::size_t(n));
+  }
+};
+
+}  // namespace
+
+std::int64_t hits_per_target(const SolveOptions& o) {
+  const std::int64_t rows = std::min(o.num_solutions, o.batch_size * budget(o.batch_size).starts_per_candidate);
+  return std::max({rows, o.q_init_rows, rows > 1 ? kRoundHits : 1});
+}
+
+struct Worker::Impl {
+  void solve(Engine& engine, const Problem& problem, std::int64_t first, std::int64_t count,
+             const ResultView& out) {
+    engine_ = &engine;
+    problem_ = &problem;
+    chain_ = problem.chain;
+    options_ = &problem.options;
+    dof_ = chain_->constants.dof;
+    first_ = first;
+    count_ = count;
+    begin();
+    warm_starts();
+    search_and_polish();
+    for (std::int64_t t = 0; t < count_; t++) {
+      if (found_[t] == 0) approximate(t);
+    }
+    for (std::int64_t t = 0; t < count_; t++) write(t, out);
+    if (options_->stats) {
+      for (std::int64_t t = 0; t < count_; t++) count_candidates(t, out);
+    }
+  }
+
+  void begin() {
+    const auto& o = *options_;
+    total_jobs_ = std::int32_t(budget(o.batch_size).candidates * budget(o.batch_size).starts_per_candidate);
+    rows_wanted_ = std::int32_t(std::min<std::int64_t>(o.num_solutions, total_jobs_));
+    const std::int32_t warm = std::int32_t(o.q_init_rows);
+    capacity_ = std::min(total_jobs_, std::int32_t(hits_per_target(o)));
+    pool_rows_ = rows_wanted_ + warm;
+    fp32_ = o.precision == Precision::fp32;
+    converged_ = fp32_ ? kConvergedFp32 : kConverged;
+    distinct_.reset(*chain_, distinct_rad());
+    distinct_target_ = -1;
+
+    starts_.resize(std::size_t(count_ * 12));
+    states_.resize(std::size_t(count_));
+    order_.resize(std::size_t(count_));
+    found_.assign(std::size_t(count_), 0);
+    distinct_found_.assign(std::size_t(count_), 0);
+    job_end_.resize(std::size_t(count_));
+    polished_.assign(std::size_t(count_), 0);
+    hits_seen_.assign(std::size_t(count_), 0);
+    near_found_.assign(std::size_t(count_), 0);
+    reject_score_.assign(std::size_t(count_), std::numeric_limits<float>::infinity());
+    reject_q_.resize(std::size_t(count_ * dof_));
+    const std::size_t hits = std::size_t(count_ * capacity_), near = std::size_t(count_ * rows_wanted_);
+    hit_q_.resize(hits * dof_);
+    hit_job_.resize(hits);
+    near_q_.resize(near * dof_);
+    near_score_.resize(near);
+    near_job_.resize(near);
+    pool_.resize(count_ * pool_rows_, dof_);
+
+    for (std::int64_t t = 0; t < count_; t++) {
+      double* start = &starts_[t * 12];
+      double r[9];
+      core::target_rotation(target(t), r);
+      core::target_start(target(t), r, chain_->constants.start, start);
+      for (int k = 0; k < 12; k++) states_[t].start[k] = float(start[k]);
+      const bool hopeless = !model::may_reach(*chain_, target(t), r);
+      job_end_[t] = hopeless ? std::max(warm, std::min(total_jobs_, kStartsOutOfReach)) : total_jobs_;
+      states_[t].next_job = 0;
+    }
+  }
+
+  const double* target(std::int64_t t) const {
+    return problem_->targets.data + (first_ + t) * problem_->targets.stride;
+  }
+
+  // Puts the given rows into the limits; those that are exact as they are go straight to the pool.
+  void warm_starts() {
+    const auto& o = *options_;
+    const std::int64_t k = o.q_init_rows;
+    if (k == 0) return;
+    const std::int64_t sets = o.q_init_per_target ? count_ : 1;
+    const double* given = o.q_init + (o.q_init_per_target ? first_ * k * dof_ : 0);
+    warm_.assign(given, given + sets * k * dof_);
+    warm_f32_.resize(warm_.size());
+    for (std::int64_t r = 0; r < sets * k; r++) {
+      for (int i = 0; i < dof_; i++) {
+        double& v = warm_[r * dof_ + i];
+        const auto& joint = chain_->joints[i].info;
+        if (joint.type == JointType::continuous && (v < joint.lower || v > joint.upper)) {
+          v = std::remainder(v, 2 * core::Constants<double>::pi);
+        }
+        v = std::clamp(v, joint.lower, joint.upper);
+        const auto& limits = chain_->constants_f32.joint[i];
+        warm_f32_[r * dof_ + i] = std::clamp(float(v), limits.lower, limits.upper);
+      }
+    }
+    exact_.assign(std::size_t(count_ * k), false);
+    scratch_.resize(count_ * k, dof_);
+    for (std::int64_t t = 0; t < count_; t++) {
+      std::memcpy(&scratch_.q[t * k * dof_], warm_of(t), std::size_t(k * dof_) * sizeof(double));
+      for (std::int64_t r = 0; r < k; r++) scratch_.start[t * k + r] = &starts_[t * 12];
+    }
+    evaluate(scratch_, count_ * k);
+    for (std::int64_t t = 0; t < count_; t++) {
+      for (std::int64_t r = 0; r < k; r++) {
+        exact_[t * k + r] = converged(scratch_, t * k + r, kConverged);
+        if (exact_[t * k + r]) add_to_pool(t, scratch_, t * k + r, std::int32_t(r));
+      }
+    }
+  }
+
+  const double* warm_of(std::int64_t t) const {
+    return warm_.data() + (options_->q_init_per_target ? t * options_->q_init_rows * dof_ : 0);
+  }
+
+  // Searches until every target has its rows or has used up its jobs. Warm starts come first and all
+  // run to their end.
+  void search_and_polish() {
+    const std::int32_t warm = std::int32_t(options_->q_init_rows);
+    std::int32_t active = 0;
+    for (std::int32_t t = 0; t < count_; t++) {
+      states_[t].job_end = warm > 0 ? warm : job_end_[t];
+      states_[t].need = warm > 0 ? warm : rows_wanted_;
+      order_[active++] = t;
+    }
+    while (active > 0) {
+      search(active, nullptr);
+      std::int64_t rows = 0;
+      for (std::int32_t a = 0; a < active; a++) rows += states_[order_[a]].hits;
+      scratch_.resize(rows, dof_);
+      rows = 0;
+      for (std::int32_t a = 0; a < active; a++) {
+        const std::int32_t t = order_[a];
+        polished_[t] = 0;
+        if (states_[t].hits > 0 && found_[t] > 0) hold_distinct(t);
+        for (std::int32_t h = 0; h < states_[t].hits; h++) {
+          const std::int64_t hit = std::int64_t(t) * capacity_ + h;
+          const std::int32_t job = hit_job_[hit];
+          if (job < warm && exact_[std::int64_t(t) * warm + job]) continue;  // is there already
+          load(scratch_, rows, t, &hit_q_[hit * dof_], job);
+          // A hit well inside the neighbourhood of a row that is there would end as its duplicate.
+          if (job >= warm && found_[t] > 0 && !distinct_.differs(&scratch_.q[rows * dof_], 0.5 * distinct_rad())) {
+            continue;
+          }
+          polished_[t]++;
+          rows++;
+        }
+      }
+      if (!fp32_) polish(scratch_, rows);
+      canonicalise(scratch_, rows);
+      evaluate(scratch_, rows);
+      std::int32_t still = 0;
+      rows = 0;
+      for (std::int32_t a = 0; a < active; a++) {
+        const std::int32_t t = order_[a];
+        TargetState& state = states_[t];
+        for (std::int32_t h = 0; h < polished_[t]; h++, rows++) {
+          const std::int32_t job = scratch_.job[rows];
+          if (converged(scratch_, rows, converged_)) {
+            if (state.job_end <= warm || distinct_found_[t] < rows_wanted_) {
+              add_to_pool(t, scratch_, rows, job);
+            }
+          } else {
+            reject(t, scratch_, rows);
+          }
+        }
+        if (state.job_end == warm && warm > 0) {
+          state.next_job = warm;
+          state.job_end = job_end_[t];
+        }
+        // The rarer new rows become, the more hits a round asks for: it is the same rows in the same
+        // order, in fewer rounds.
+        hits_seen_[t] += state.hits;
+        const std::int32_t missing = rows_wanted_ - distinct_found_[t];
+        state.need = std::min(capacity_, std::max(missing, rows_wanted_ > 1 ? hits_seen_[t] : 1));
+        if (missing > 0 && state.next_job < state.job_end) order_[still++] = t;
+      }
+      active = still;
+    }
+  }
+
+  void search(std::int32_t active, float* job_errors) {
+    const auto& o = *options_;
+    SearchTask task{};
+    task.chain = &chain_->constants_f32;
+    task.orientation_weight = float(weight());
+    task.damping_floor = float(damping_floor());
+    task.position_tolerance = float(kSearchPosition * std::max(1.0, chain_->reach));
+    task.orientation_tolerance = kSearchOrientation;
+    task.seed = o.seed;
+    task.starts_per_candidate = std::int32_t(budget(o.batch_size).starts_per_candidate);
+    task.iterations = kIterations;
+    task.coarse_sweeps = o.coarse_sweeps;
+    task.greedy = o.coarse_order == CoarseOrder::greedy;
+    task.warm = warm_f32_.data();
+    task.warm_target_stride = o.q_init_per_target ? o.q_init_rows * dof_ : 0;
+    task.warm_rows = std::int32_t(o.q_init_rows);
+    task.targets = states_.data();
+    task.order = order_.data();
+    task.count = active;
+    task.hit_capacity = capacity_;
+    task.hit_q = hit_q_.data();
+    task.hit_job = hit_job_.data();
+    task.near_capacity = rows_wanted_;
+    task.near_q = near_q_.data();
+    task.near_score = near_score_.data();
+    task.near_job = near_job_.data();
+    task.job_errors = job_errors;
+    engine_->search(task);
+  }
+
+  double weight() const { return kOrientationWeight * chain_->length; }
+  double damping_floor() const { return kDampingFloor * chain_->length * chain_->length; }
+
+  void load(Rows& rows, std::int64_t r, std::int64_t t, const float* q, std::int32_t job) {
+    for (int i = 0; i < dof_; i++) {
+      const auto& limits = chain_->constants.joint[i];
+      rows.q[r * dof_ + i] = std::clamp(double(q[i]), limits.lower, limits.upper);
+    }
+    rows.start[r] = &starts_[t * 12];
+    rows.job[r] = job;
+  }
+
+  void polish(Rows& rows, std::int64_t n) {
+    PolishTask task{&chain_->constants, weight(),        damping_floor(),  kPolishIterations,
+                    kLastPolishStep,    std::int32_t(n), rows.start.data(), rows.q.data()};
+    engine_->polish(task);
+  }
+
+  void evaluate(Rows& rows, std::int64_t n) {
+    EvaluateTask task{&chain_->constants, std::int32_t(n),      rows.start.data(), rows.q.data(),
+                      rows.tool.data(),   rows.distance.data(), rows.angle.data()};
+    engine_->evaluate(task);
+  }
+
+  void canonicalise(Rows& rows, std::int64_t n) {
+    for (std::int64_t r = 0; r < n; r++) nearest_equivalent(*chain_, nullptr, &rows.q[r * dof_]);
+  }
+
+  static bool converged(const Rows& rows, std::int64_t r, double tolerance) {
+    return rows.distance[r] < tolerance && rows.angle[r] < tolerance;
+  }
+
+  static void copy_row(const Rows& from, std::int64_t a, Rows& to, std::int64_t b, int dof) {
+    std::memcpy(&to.q[b * dof], &from.q[a * dof], std::size_t(dof) * sizeof(double));
+    std::memcpy(&to.tool[b * 12], &from.tool[a * 12], 12 * sizeof(double));
+    to.distance[b] = from.distance[a];
+    to.angle[b] = from.angle[a];
+    to.start[b] = from.start[a];
+    to.job[b] = from.job[a];
+  }
+
+  // Without warm starts the pool holds distinct rows only. With them it holds every converged warm
+  // start too, since nearness decides among near-duplicates in the end.
+  void add_to_pool(std::int64_t t, const Rows& rows, std::int64_t r, std::int32_t job) {
+    const std::int64_t place = t * pool_rows_ + found_[t];
+    copy_row(rows, r, pool_, place, dof_);
+    pool_.job[place] = job;
+    pool_.start[place] = &starts_[t * 12];
+    if (rows_wanted_ == 1) {
+      distinct_found_[t] = 1;
+      found_[t]++;
+      return;
+    }
+    hold_distinct(t);
+    const bool is_new = distinct_.insert(&pool_.q[place * dof_]);
+    distinct_found_[t] += is_new;
+    if (is_new || job < options_->q_init_rows) found_[t]++;
+  }
+
+  // distinct_ holds one target's rows at a time; targets come in runs.
+  void hold_distinct(std::int64_t t) {
+    if (distinct_target_ == t) return;
+    distinct_.clear();
+    for (std::int64_t r = 0; r < found_[t]; r++) distinct_.insert(&pool_.q[(t * pool_rows_ + r) * dof_]);
+    distinct_target_ = t;
+  }
+
+  double distinct_rad() const { return std::max(options_->distinct_rad, kSameConfiguration); }
+
+  // The best row that met the search's tolerance but not the polish's, for the approximate rows.
+  void reject(std::int64_t t, const Rows& rows, std::int64_t r) {
+    const float score = float(rows.distance[r] + 0.3 * rows.angle[r]);
+    if (!(score < reject_score_[t])) return;
+    reject_score_[t] = score;
+    std::memcpy(&reject_q_[t * dof_], &rows.q[r * dof_], std::size_t(dof_) * sizeof(double));
+  }
+
+  // No start of this target converged: its nearest ends are polished to their local optimum, which may
+  // still converge, and returned in order of error.
+  void approximate(std::int64_t t) {
+    const std::int64_t near = states_[t].near_hits;
+    const bool rejected = std::isfinite(reject_score_[t]);
+    const std::int64_t n = near + rejected;
+    scratch_.resize(n, dof_);
+    for (std::int64_t r = 0; r < near; r++) {
+      const std::int64_t row = t * rows_wanted_ + r;
+      load(scratch_, r, t, &near_q_[row * dof_], near_job_[row]);
+    }
+    if (rejected) {
+      std::memcpy(&scratch_.q[near * dof_], &reject_q_[t * dof_], std::size_t(dof_) * sizeof(double));
+      scratch_.start[near] = &starts_[t * 12];
+      scratch_.job[near] = 0;
+    }
+    if (!fp32_) polish(scratch_, n);
+    canonicalise(scratch_, n);
+    evaluate(scratch_, n);
+    ranking_.resize(std::size_t(n));
+    for (std::int64_t r = 0; r < n; r++) ranking_[r] = {score(scratch_, r), std::int32_t(r)};
+    std::sort(ranking_.begin(), ranking_.end(), [&](const Ranked& a, const Ranked& b) {
+      return a.score != b.score ? a.score < b.score : scratch_.job[a.row] < scratch_.job[b.row];
+    });
+    for (const Ranked& ranked : ranked_converged_first(scratch_)) {
+      if (found_[t] == rows_wanted_) break;
+      const bool ok = converged(scratch_, ranked.row, converged_);
+      if (!ok && distinct_found_[t] > near_found_[t]) break;  // some converged after all: only those
+      const std::int32_t before = distinct_found_[t];
+      add_to_pool(t, scratch_, ranked.row, std::numeric_limits<std::int32_t>::max());
+      near_found_[t] += !ok && distinct_found_[t] > before;
+    }
+  }
+
+  struct Ranked {
+    double score;
+    std::int32_t row;
+  };
+
+  // Scores are below tolerance for converged rows and above it for others, so the order by score
+  // already has the converged rows first, but for ties of scale between distance and angle.
+  const std::vector<Ranked>& ranked_converged_first(const Rows& rows) {
+    std::stable_partition(ranking_.begin(), ranking_.end(),
+                          [&](const Ranked& r) { return converged(rows, r.row, converged_); });
+    return ranking_;
+  }
+
+  static double score(const Rows& rows, std::int64_t r) { return rows.distance[r] + 0.3 * rows.angle[r]; }
+
+  // Puts the pool's rows in their final order, nearest first with warm starts.
+  void order_by_nearness(std::int64_t t) {
+    const std::int64_t k = options_->q_init_rows, base = t * pool_rows_, n = found_[t];
+    scratch_.resize(n, dof_);
+    ranking_.resize(std::size_t(n));
+    std::vector<double>& q = trial_;
+    q.resize(std::size_t(dof_));
+    for (std::int64_t r = 0; r < n; r++) {
+      copy_row(pool_, base + r, scratch_, r, dof_);
+      double best = std::numeric_limits<double>::infinity();
+      for (std::int64_t w = 0; w < k; w++) {
+        const double* reference = warm_of(t) + w * dof_;
+        std::memcpy(q.data(), &pool_.q[(base + r) * dof_], std::size_t(dof_) * sizeof(double));
+        nearest_equivalent(*chain_, reference, q.data());
+        const double distance = joint_distance(*chain_, q.data(), reference);
+        if (distance < best) {
+          best = distance;
+          std::memcpy(&scratch_.q[r * dof_], q.data(), std::size_t(dof_) * sizeof(double));
+        }
+      }
+      ranking_[r] = {best, std::int32_t(r)};
+    }
+    std::sort(ranking_.begin(), ranking_.end(),
+              [](const Ranked& a, const Ranked& b) { return a.score != b.score ? a.score < b.score : a.row < b.row; });
+    evaluate(scratch_, n);
+    found_[t] = 0;
+    distinct_.clear();
+    for (const Ranked& ranked : ranking_) {
+      if (found_[t] == rows_wanted_) break;
+      const std::int64_t place = base + found_[t];
+      copy_row(scratch_, ranked.row, pool_, place, dof_);
+      found_[t] += distinct_.insert(&pool_.q[place * dof_]);
+    }
+    distinct_target_ = -1;
+  }
+
+  void write(std::int64_t t, const ResultView& out) {
+    const bool solved = near_found_[t] == 0 && found_[t] > 0;
+    if (solved && options_->q_init_rows > 0) order_by_nearness(t);
+    const std::int64_t s = options_->num_solutions, n = found_[t], base = t * pool_rows_, to = (first_ + t) * s;
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    out.count[first_ + t] = n;
+    out.outcome[first_ + t] = n == 0 ? Outcome::no_accurate : solved ? Outcome::solved : Outcome::approximate;
+    std::memcpy(out.q + to * dof_, &pool_.q[base * dof_], std::size_t(n * dof_) * sizeof(double));
+    std::memcpy(out.pos_err_m + to, &pool_.distance[base], std::size_t(n) * sizeof(double));
+    std::memcpy(out.ori_err_rad + to, &pool_.angle[base], std::size_t(n) * sizeof(double));
+    for (std::int64_t r = 0; r < n; r++) core::reached_pose(target(t), &pool_.tool[(base + r) * 12], out.pose + (to + r) * 7);
+    std::fill(out.q + (to + n) * dof_, out.q + (to + s) * dof_, nan);
+    std::fill(out.pose + (to + n) * 7, out.pose + (to + s) * 7, nan);
+    std::fill(out.pos_err_m + to + n, out.pos_err_m + to + s, nan);
+    std::fill(out.ori_err_rad + to + n, out.ori_err_rad + to + s, nan);
+  }
+
+  // A second pass over the jobs up to the last returned row's: how every candidate ended. It changes no
+  // row.
+  void count_candidates(std::int64_t t, const ResultView& out) {
+    TargetStats stats;
+    const std::int64_t s = options_->num_solutions, n = found_[t], base = t * pool_rows_;
+    std::int32_t last = job_end_[t] - 1;
+    if (near_found_[t] == 0 && n == rows_wanted_ && n == s) {
+      last = 0;
+      for (std::int64_t r = 0; r < n; r++) last = std::max(last, std::min(pool_.job[base + r], job_end_[t] - 1));
+    }
+    TargetState& state = states_[t];
+    state.next_job = 0;
+    state.job_end = last + 1;
+    state.need = 0;
+    job_errors_.resize(std::size_t(2 * (last + 1)));
+    order_[0] = std::int32_t(t);
+    search(1, job_errors_.data());
+    const int starts = int(budget(options_->batch_size).starts_per_candidate), warm = int(options_->q_init_rows);
+    candidate_.assign(std::size_t(options_->batch_size), 0);
+    for (std::int64_t job = 0; job <= last; job++) {
+      const int c = core::start_of_job(int(job), warm, starts).candidate;
+      const bool accurate = job_errors_[2 * job] < 5e-3f && job_errors_[2 * job + 1] < 1e-3f;
+      candidate_[c] = std::max<char>(candidate_[c], accurate ? 2 : 1);
+    }
+    stats.batch_size = options_->batch_size;
+    stats.n_refined = std::count_if(candidate_.begin(), candidate_.end(), [](char c) { return c > 0; });
+    stats.n_ik_accurate = std::count(candidate_.begin(), candidate_.end(), 2);
+    stats.n_returned = n;
+    stats.n_returned_ik_accurate = 0;
+    for (std::int64_t r = 0; r < n; r++) {
+      stats.n_returned_ik_accurate += pool_.distance[base + r] < 5e-3 && pool_.angle[base + r] < 1e-3;
+    }
+    out.stats[first_ + t] = stats;
+  }
+
+  Engine* engine_ = nullptr;
+  const Problem* problem_ = nullptr;
+  const model::Chain* chain_ = nullptr;
+  const SolveOptions* options_ = nullptr;
+  int dof_ = 0;
+  bool fp32_ = false;
+  double converged_ = kConverged;
+  std::int64_t first_ = 0, count_ = 0;
+  std::int32_t total_jobs_ = 0, rows_wanted_ = 0, capacity_ = 0;
+  std::int64_t pool_rows_ = 0;
+
+  std::vector<double> starts_;
+  std::vector<TargetState> states_;
+  std::vector<std::int32_t> order_, job_end_, polished_, hits_seen_;
+  std::vector<std::int32_t> found_, distinct_found_, near_found_;  // rows in the pool; of these distinct; not converged
+  std::vector<float> hit_q_, near_q_, near_score_;
+  std::vector<std::int32_t> hit_job_, near_job_;
+  std::vector<float> reject_score_;
+  std::vector<double> reject_q_;
+  std::vector<double> warm_;
+  std::vector<float> warm_f32_, job_errors_;
+  std::vector<char> candidate_, exact_;
+  Rows pool_, scratch_;
+  std::vector<Ranked> ranking_;
+  std::vector<double> trial_;
+  DistinctSet distinct_;
+  std::int64_t distinct_target_ = -1;  // whose rows it holds
+};
+
+Worker::Worker() : impl_(std::make_unique<Impl>()) {}
+Worker::~Worker() = default;
+
+void Worker::solve(Engine& engine, const Problem& problem, std::int64_t first, std::int64_t count,
+                   const ResultView& out) {
+  impl_->solve(engine, problem, first, count, out);
+}
+
+}  // namespace hjcdik
