@@ -36,7 +36,8 @@ struct JointInfo {
 };
 
 struct RobotOptions {
-  // The end effector: the name of a link, or of a fixed joint (then its child link).
+  // The end effector: the name of a link, or of a fixed joint (then its child link). "link:NAME" and
+  // "joint:NAME" settle a name that is both.
   // Empty: a preset's own tool; an error for any other robot.
   std::string ee_link;
   // Joints held at a value (rad or m), by name. A moving joint off the chain that is

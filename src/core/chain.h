@@ -11,7 +11,7 @@
 // neighbouring joint's offset, so nothing is lost: joint origins and axes are the URDF's own.
 #pragma once
 
-#include "config.h"
+#include "core/config.h"
 
 namespace hjcdik::core {
 

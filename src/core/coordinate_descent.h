@@ -8,8 +8,8 @@
 // The best turn is atan2(B, A). A prismatic joint's best travel is z.(v - u).
 #pragma once
 
-#include "kinematics.h"
-#include "levenberg_marquardt.h"
+#include "core/kinematics.h"
+#include "core/levenberg_marquardt.h"
 
 namespace hjcdik::HJCDIK_CORE {
 

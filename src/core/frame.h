@@ -1,7 +1,7 @@
 // Vectors and frames of any Real.
 #pragma once
 
-#include "scalar.h"
+#include "core/scalar.h"
 
 namespace hjcdik::HJCDIK_CORE {
 

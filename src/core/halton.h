@@ -3,8 +3,8 @@
 // gives the same targets.
 #pragma once
 
-#include "chain.h"
-#include "scalar.h"
+#include "core/chain.h"
+#include "core/scalar.h"
 
 namespace hjcdik::HJCDIK_CORE {
 

@@ -5,9 +5,9 @@
 // needs no product with the target, and weights along tool axes are plain factors.
 #pragma once
 
-#include "chain.h"
-#include "frame.h"
-#include "trig.h"
+#include "core/chain.h"
+#include "core/frame.h"
+#include "core/trig.h"
 
 namespace hjcdik::HJCDIK_CORE {
 

@@ -8,9 +8,9 @@
 // A joint at a limit that the gradient pushes outwards is not free in that step.
 #pragma once
 
-#include "kinematics.h"
-#include "linalg.h"
-#include "pose_error.h"
+#include "core/kinematics.h"
+#include "core/linalg.h"
+#include "core/pose_error.h"
 
 namespace hjcdik::HJCDIK_CORE {
 

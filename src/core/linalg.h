@@ -2,7 +2,7 @@
 // Symmetric matrices are packed lower triangles by rows: a[i (i + 1) / 2 + j], j <= i.
 #pragma once
 
-#include "scalar.h"
+#include "core/scalar.h"
 
 namespace hjcdik::HJCDIK_CORE {
 

@@ -1,8 +1,8 @@
 // How far a frame is from the identity: the residual of inverse kinematics in the target's frame.
 #pragma once
 
-#include "frame.h"
-#include "trig.h"
+#include "core/frame.h"
+#include "core/trig.h"
 
 namespace hjcdik::HJCDIK_CORE {
 

@@ -1,8 +1,8 @@
 // Random numbers without state: a value is a function of its counters alone.
 #pragma once
 
-#include "chain.h"
-#include "scalar.h"
+#include "core/chain.h"
+#include "core/scalar.h"
 
 namespace hjcdik::HJCDIK_CORE {
 

@@ -2,7 +2,7 @@
 // Pack in cpu/pack.h offers the same for lanes.
 #pragma once
 
-#include "config.h"
+#include "core/config.h"
 
 namespace hjcdik::HJCDIK_CORE {
 

@@ -1,7 +1,7 @@
 // Targets as users give them, x y z qw qx qy qz, and poses as they get them back.
 #pragma once
 
-#include "frame.h"
+#include "core/frame.h"
 
 namespace hjcdik::HJCDIK_CORE {
 

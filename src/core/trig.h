@@ -1,7 +1,7 @@
 // Sine, cosine and arctangent without branches, to the rounding of the scalar.
 #pragma once
 
-#include "scalar.h"
+#include "core/scalar.h"
 
 namespace hjcdik::HJCDIK_CORE {
 

@@ -48,10 +48,15 @@ void solve(const Lanes& lanes, int threads, const Problem& problem, const Result
       const std::int64_t first = next.fetch_add(chunk, std::memory_order_relaxed);
       if (first >= targets) return;
       const std::int64_t count = std::min(chunk, targets - first);
-      LanesEngine engine(lanes);
-      worker.solve(engine, problem, first, count, out);
-      done.fetch_add(count, std::memory_order_relaxed);
-      if (progress && std::this_thread::get_id() == caller) progress(done.load(std::memory_order_relaxed));
+      try {
+        LanesEngine engine(lanes);
+        worker.solve(engine, problem, first, count, out);
+        done.fetch_add(count, std::memory_order_relaxed);
+        if (progress && std::this_thread::get_id() == caller) progress(done.load(std::memory_order_relaxed));
+      } catch (...) {
+        next.store(targets, std::memory_order_relaxed);  // the others need not go on
+        throw;
+      }
     }
   };
   const std::int64_t pieces = (targets + chunk - 1) / chunk;

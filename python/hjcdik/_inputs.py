@@ -1,0 +1,171 @@
+"""From what users pass to what the extension takes: types and shapes are checked here, values in C++."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+_FLOAT64 = np.dtype(np.float64)
+_CPU_KINDS = (1, 3)  # DLPack device types: CPU, and host memory pinned for CUDA
+_ROTATION_TOLERANCE = 1e-6
+
+
+def integer(value: Any, name: str, low: int, high: int | None = None) -> int:
+    """`value` as an int in [low, high]; bools and floats are refused."""
+    if type(value) is not int:
+        try:
+            if isinstance(value, (bool, np.bool_)):
+                raise TypeError
+            value = operator.index(value)
+        except TypeError:
+            raise ValueError(f"{name} must be an integer, not {value!r}") from None
+    if value < low or (high is not None and value > high):
+        bounds = f"at least {low}" if high is None else f"in [{low}, {high}]"
+        raise ValueError(f"{name} must be {bounds}, not {value}")
+    return int(value)
+
+
+def number(value: Any, name: str) -> float:
+    """`value` as a finite float; bools and texts are refused."""
+    if type(value) is not float:
+        try:
+            if isinstance(value, (bool, np.bool_, str, bytes)):
+                raise TypeError
+            value = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(f"{name} must be a number, not {value!r}") from None
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be finite, not {value}")
+    return float(value)
+
+
+def not_negative(value: Any, name: str) -> float:
+    """`value` as a finite float that is not negative."""
+    result = number(value, name)
+    if result < 0:
+        raise ValueError(f"{name} must not be negative, not {value}")
+    return result
+
+
+def flag(value: Any, name: str) -> bool:
+    if value is True or value is False:
+        return value
+    if isinstance(value, np.bool_):
+        return bool(value)
+    raise ValueError(f"{name} must be True or False, not {value!r}")
+
+
+def floats(value: Any, name: str) -> Array:
+    """`value` as a C-contiguous float64 array, without a copy where it is one."""
+    if type(value) is not np.ndarray:
+        refuse_device_memory(value, name)
+        try:
+            value = np.asarray(value)
+        except ValueError as error:  # rows of different lengths
+            raise ValueError(f"{name} is not an array of numbers: {error}") from None
+    if value.dtype is not _FLOAT64 and value.dtype.kind not in "fiu" and value.size:
+        raise ValueError(f"{name} must hold real numbers, not {value.dtype}")
+    return np.asarray(value, _FLOAT64, order="C")
+
+
+def refuse_device_memory(value: Any, name: str) -> None:
+    device = getattr(value, "__dlpack_device__", None)
+    if device is not None and device()[0] not in _CPU_KINDS:
+        raise TypeError(
+            f"{name} lies in a device's memory, which is not taken yet: copy it to the host first"
+        )
+
+
+def poses(value: Any, name: str = "poses") -> Array:
+    """(T, 7) or (7,) rows x y z qw qx qy qz, from those or from (4, 4) or (T, 4, 4) matrices."""
+    array = floats(value, name)
+    shape = array.shape
+    if shape == (7,) or (len(shape) == 2 and shape[1] == 7):
+        return array
+    if shape[-2:] == (4, 4) and len(shape) <= 3:
+        return from_matrices(array.reshape(-1, 4, 4), name)
+    if shape == (0,):  # the empty list
+        return array.reshape(0, 7)
+    if len(shape) == 3 and shape[2] == 7:
+        raise ValueError(
+            f"{name} has shape {shape}: (T, K, 7) is reserved for robots with several tips, which are not "
+            "supported yet; pass (T, 7)"
+        )
+    raise ValueError(
+        f"{name} must have shape (7,) or (T, 7) (rows x y z qw qx qy qz), or (4, 4) or (T, 4, 4) (matrices), "
+        f"not {shape}"
+    )
+
+
+def from_matrices(matrices: Array, name: str) -> Array:
+    """(T, 4, 4) homogeneous matrices as (T, 7) rows; raises for any that is no rigid transform."""
+    rotations = matrices[:, :3, :3]
+    faults = {
+        "has a value that is not finite": ~np.isfinite(matrices).all((1, 2)),
+        "has another last row than 0 0 0 1": (matrices[:, 3] != (0, 0, 0, 1)).any(1),
+    }
+    with np.errstate(invalid="ignore", over="ignore"):
+        gram = np.swapaxes(rotations, 1, 2) @ rotations
+        # Not "> tolerance": a NaN from overflow must count as a fault.
+        faults["has a rotation part that is not orthonormal to 1e-6"] = ~(
+            np.abs(gram - np.eye(3)).max((1, 2), initial=0) <= _ROTATION_TOLERANCE
+        )
+        faults["has a rotation part that mirrors (determinant -1)"] = ~(np.linalg.det(rotations) > 0)
+    for fault, rows in faults.items():
+        if rows.any():
+            row = f"{name}[{int(np.argmax(rows))}]" if len(matrices) > 1 else name
+            raise ValueError(f"{row}: the matrix {fault}")
+
+    # Every component of the quaternion is one quarter of these sums, squared; the largest is taken from
+    # its own sum and the others from sums and differences off the diagonal, so nothing cancels.
+    (m00, m01, m02), (m10, m11, m12), (m20, m21, m22) = np.moveaxis(rotations, 0, -1)
+    four_products = np.array(
+        [
+            [1 + m00 + m11 + m22, m21 - m12, m02 - m20, m10 - m01],
+            [m21 - m12, 1 + m00 - m11 - m22, m01 + m10, m02 + m20],
+            [m02 - m20, m01 + m10, 1 - m00 + m11 - m22, m12 + m21],
+            [m10 - m01, m02 + m20, m12 + m21, 1 - m00 - m11 + m22],
+        ]
+    )
+    largest = np.argmax(np.einsum("iin->in", four_products), axis=0)
+    quaternions = four_products[largest, :, np.arange(len(matrices))]
+    quaternions /= np.linalg.norm(quaternions, axis=1, keepdims=True)
+    return np.concatenate([matrices[:, :3, 3], quaternions], axis=1)
+
+
+def configurations(value: Any, name: str, joints: Sequence[str], ignored: Mapping[str, float]) -> Array:
+    """Rows of joint values; a {joint: value} mapping becomes one row in the order of `joints`."""
+    if not isinstance(value, Mapping):
+        return floats(value, name)
+    missing = [joint for joint in joints if joint not in value]
+    if missing:
+        raise ValueError(f"{name}: no value for joint {', '.join(map(repr, missing))}")
+    for joint in value:
+        if joint not in joints and joint not in ignored:
+            raise ValueError(f"{name}: the robot has no joint {joint!r}; it has {', '.join(joints)}")
+    return floats([value[joint] for joint in joints], name)
+
+
+def pose_xyzw(poses: npt.ArrayLike) -> Array:
+    """Reorder poses with a scalar-last quaternion (ROS, SciPy, Eigen, PyBullet) to this package's order.
+
+    Args:
+        poses: (7,) or (T, 7) rows ``x y z qx qy qz qw``; positions in metres.
+
+    Returns:
+        A new array of the same shape with rows ``x y z qw qx qy qz``.
+
+    Raises:
+        ValueError: for any other shape.
+    """
+    array = floats(poses, "poses")
+    if array.ndim not in (1, 2) or array.shape[-1] != 7:
+        raise ValueError(f"poses must have shape (7,) or (T, 7) (x y z qx qy qz qw), not {array.shape}")
+    return array[..., [0, 1, 2, 6, 3, 4, 5]]

@@ -1,0 +1,450 @@
+"""The ``hjcdik`` command: information on robots, and solves from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import json
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+import hjcdik
+from hjcdik import _core, _inputs
+
+SOLVED, UNSOLVED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+
+_POSE_FIELDS = ("x", "y", "z", "qw", "qx", "qy", "qz")
+_SLICE = 2000  # targets between two moves of the progress bar
+_TABLE_ROWS = 20
+_NEGATIVE_NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|-inf|-nan", re.IGNORECASE)
+
+_Rows: TypeAlias = npt.NDArray[np.float64]
+
+_EPILOG = """\
+exit codes of solve:
+  0  every target is solved: within 1e-6 m and 1e-6 rad, inside the joint limits
+  1  some target is not
+  2  nothing was computed: bad input, or a device that cannot be used
+
+environment:
+  HJCDIK_NUM_THREADS  CPU threads at most, where --threads is not given
+  HJCDIK_ISA          instruction set to use: x86-64, avx2 or avx512 (default: the best this CPU has)
+"""
+
+
+class _UsageError(Exception):
+    """Ends the program with one line on stderr."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments (default: the process's own); returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    # argparse takes "-1e-3" for an option, but nothing that contains a blank.
+    arguments = [f" {a}" if _NEGATIVE_NUMBER.fullmatch(a) else a for a in arguments]
+    options = _parser().parse_args(arguments)
+    log = logging.StreamHandler()
+    log.setFormatter(logging.Formatter("hjcdik: %(levelname)s: %(message)s"))
+    logger = logging.getLogger("hjcdik")
+    logger.addHandler(log)
+    try:
+        code: int = options.run(options)
+        sys.stdout.flush()
+        return code
+    except UnicodeDecodeError:
+        print(f"hjcdik: error: {options.targets}: not UTF-8 text", file=sys.stderr)
+        return BAD_INPUT
+    except (_UsageError, ValueError, csv.Error, hjcdik.DeviceError) as error:
+        print(f"hjcdik: error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            # Whatever the interpreter still flushes at its end must not raise again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return BROKEN_PIPE
+        print(f"hjcdik: error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        logger.removeHandler(log)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hjcdik",
+        description="Inverse kinematics for serial robot arms.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"hjcdik {hjcdik.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    info = commands.add_parser("info", help="describe a robot: joints, limits, frames")
+    _add_robot(info, nargs="?", default="panda")
+    info.add_argument("--json", action="store_true", help="print one JSON document")
+    info.set_defaults(run=_info)
+
+    presets = commands.add_parser("presets", help="list the robots that come with the package")
+    presets.add_argument("--json", action="store_true", help="print one JSON document")
+    presets.set_defaults(run=_presets)
+
+    solve = commands.add_parser(
+        "solve",
+        help="find joint configurations for target poses",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_robot(solve)
+    targets = solve.add_mutually_exclusive_group(required=True)
+    targets.add_argument(
+        "--pose",
+        nargs=7,
+        type=float,
+        action="append",
+        metavar=("X", "Y", "Z", "QW", "QX", "QY", "QZ"),
+        help="a target: metres and scalar-first quaternion, in the base link's frame; may be repeated",
+    )
+    targets.add_argument(
+        "--targets",
+        metavar="FILE",
+        help="targets from a file: .csv (7 columns, header and # comments optional), "
+        '.json (a list of rows, or {"targets": [...]}) or .npy',
+    )
+    targets.add_argument("--random", type=int, metavar="N", help="N reachable targets")
+    solve.add_argument("--seed", type=int, help="of the random starts, and of --random (there default 0)")
+    solve.add_argument("--num-solutions", type=int, default=1, metavar="S", help="rows per target at most")
+    solve.add_argument("--batch-size", type=int, default=2000, metavar="B", help="candidates per target")
+    solve.add_argument("--threads", type=int, help="CPU threads at most")
+    solve.add_argument("--device", help='such as "cpu"')
+    solve.add_argument("--json", action="store_true", help="print one JSON document")
+    solve.add_argument(
+        "--output", metavar="FILE", help="write the rows to a file: .csv, .json, or .npy (q only, NaN-padded)"
+    )
+    solve.set_defaults(run=_solve)
+    return parser
+
+
+def _add_robot(parser: argparse.ArgumentParser, **settings: Any) -> None:
+    parser.add_argument("robot", metavar="ROBOT", help="a preset's name or the path of a URDF", **settings)
+    parser.add_argument("--ee-link", metavar="NAME", help="the tool: a link, or a fixed joint")
+
+
+# --- info and presets ---------------------------------------------------------------------------
+
+
+def _info(options: argparse.Namespace) -> int:
+    info = hjcdik.Solver(options.robot, ee_link=options.ee_link).info
+    if options.json:
+        print(json.dumps(_plain(dataclasses.asdict(info)), indent=2))
+        return SOLVED
+    for field in dataclasses.fields(info):
+        value = getattr(info, field.name)
+        if not field.name.startswith("joint_") and value not in (None, "", {}):
+            print(f"{field.name:20} {_words(value)}")
+    print()
+    joints = zip(info.joint_names, info.joint_types, info.joint_units, info.joint_limits, strict=True)
+    _print_table(
+        ("joint", "type", "lower", "upper", "unit"),
+        [(name, kind, f"{low:.6g}", f"{high:.6g}", unit) for name, kind, unit, (low, high) in joints],
+    )
+    return SOLVED
+
+
+def _presets(options: argparse.Namespace) -> int:
+    rows = _core.presets()
+    if options.json:
+        keys = ("name", "ee_link", "description")
+        print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=2))
+    else:
+        _print_table(("preset", "tool link", "source"), rows)
+    return SOLVED
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} = {number:g}" for name, number in value.items())
+    return str(value)
+
+
+# --- solve --------------------------------------------------------------------------------------
+
+
+def _solve(options: argparse.Namespace) -> int:
+    if options.output:  # before minutes of work are lost to a typing error
+        _suffix(options.output, _WRITERS)
+    solver = hjcdik.Solver(
+        options.robot, ee_link=options.ee_link, device=options.device, threads=options.threads
+    )
+    names: Callable[[int], str] = "poses[{}]".format
+    if options.pose:
+        targets = np.array(options.pose)
+    elif options.targets:
+        read = _READERS[_suffix(options.targets, _READERS)]
+        targets, names = read(Path(options.targets))
+    else:
+        targets = solver.sample_targets(options.random, options.seed or 0)
+
+    start = time.perf_counter()
+    try:
+        result = _solve_in_slices(solver, targets, options)
+    except ValueError as error:
+        # Where a target came from a file, name its place there instead of its index.
+        match = re.match(r"poses\[(\d+)\](.*)", str(error), re.DOTALL)
+        raise _UsageError(names(int(match[1])) + match[2]) if match else error from error
+    elapsed = time.perf_counter() - start
+
+    if options.output:
+        _WRITERS[_suffix(options.output, _WRITERS)](Path(options.output), result, solver)
+    if options.json:
+        print(json.dumps(_document(result, solver), allow_nan=False))
+    elif not options.output:
+        _print_rows(result, solver)
+    solved = int(np.count_nonzero(result.outcome == "solved"))
+    if not options.json:
+        each = elapsed * 1e6 / max(len(result), 1)
+        print(f"{solved} of {len(result)} targets solved in {elapsed * 1e3:.3g} ms ({each:.3g} us a target)")
+    return SOLVED if solved == len(result) else UNSOLVED
+
+
+def _solve_in_slices(solver: hjcdik.Solver, targets: _Rows, options: argparse.Namespace) -> hjcdik.Result:
+    """One solve; in slices (with the same result) only for the sake of a progress bar."""
+    settings = {
+        "num_solutions": options.num_solutions,
+        "batch_size": options.batch_size,
+        "collision": None,
+        "seed": options.seed,
+    }
+    if len(targets) <= _SLICE or not sys.stderr.isatty():
+        return solver.solve(targets, **settings)
+    parts = []
+    with _progress(len(targets)) as advance:
+        for first in range(0, len(targets), _SLICE):
+            try:
+                parts.append(solver.solve(targets[first : first + _SLICE], **settings))
+            except ValueError:
+                return solver.solve(targets, **settings)  # raises too, with the index in the whole
+            advance(len(parts[-1]))
+    return hjcdik.Result._joined(parts)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr; yields the function that moves it on."""
+    try:
+        from rich.console import Console
+        from rich.progress import Progress
+    except ImportError:
+        done = 0
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            print(f"\rsolving {done}/{total} ({100 * done // total} %)", end="", file=sys.stderr, flush=True)
+
+        try:
+            yield advance
+        finally:
+            print(file=sys.stderr)
+        return
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("solving", total=total)
+        yield lambda count: progress.advance(task, count)
+
+
+# --- reading targets ----------------------------------------------------------------------------
+# Every reader returns the rows and a function that names the place of row i for messages.
+
+_Targets: TypeAlias = tuple[_Rows, Callable[[int], str]]
+
+
+def _read_csv(path: Path) -> _Targets:
+    rows: list[list[float]] = []
+    lines: list[int] = []
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file)
+        header_allowed = True
+        for cells in reader:
+            if not "".join(cells).strip() or cells[0].lstrip().startswith("#"):
+                continue
+            place = f"{path}:{reader.line_num}"
+            try:
+                row = [float(cell) for cell in cells]
+            except ValueError:
+                if header_allowed and not any(_is_number(cell) for cell in cells):
+                    header_allowed = False
+                    _check_header([cell.strip().lower() for cell in cells], place)
+                    continue
+                bad = next(cell for cell in cells if not _is_number(cell))
+                raise _UsageError(f"{place}: {bad.strip()!r} is not a number") from None
+            header_allowed = False
+            if len(row) != 7:
+                raise _UsageError(f"{place}: expected 7 values ({' '.join(_POSE_FIELDS)}), got {len(row)}")
+            rows.append(row)
+            lines.append(reader.line_num)
+    return np.array(rows).reshape(-1, 7), lambda i: f"{path}:{lines[i]}"
+
+
+def _check_header(names: list[str], place: str) -> None:
+    """A header that names our fields must have them in our order: x y z qx qy qz qw is a likely mix-up."""
+    if set(names) & set(_POSE_FIELDS) and tuple(names) != _POSE_FIELDS:
+        raise _UsageError(f"{place}: the columns must be {','.join(_POSE_FIELDS)}, not {','.join(names)}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_json(path: Path) -> _Targets:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise _UsageError(f"{path}:{error.lineno}: not JSON: {error.msg}") from None
+    rows = document.get("targets") if isinstance(document, dict) else document
+    if not isinstance(rows, list):
+        raise _UsageError(f'{path}: expected a list of targets, or {{"targets": [...]}}')
+    if rows and not isinstance(rows[0], list):
+        rows = [rows]  # a single pose
+    for i, row in enumerate(rows):
+        if not (isinstance(row, list) and len(row) == 7 and all(type(x) in (int, float) for x in row)):
+            fields = " ".join(_POSE_FIELDS)
+            raise _UsageError(f"{path}: target {i}: expected 7 numbers ({fields}), got {row!r:.80}")
+    return np.array(rows, dtype=float).reshape(-1, 7), lambda i: f"{path}: target {i}"
+
+
+def _read_npy(path: Path) -> _Targets:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise _UsageError(f"{path}: not an .npy file of numbers: {error}") from None
+    try:
+        return np.atleast_2d(_inputs.poses(array, "the array")), lambda i: f"{path}: row {i}"
+    except ValueError as error:
+        raise _UsageError(f"{path}: {error}") from None
+
+
+# --- writing results ----------------------------------------------------------------------------
+
+
+def _document(result: hjcdik.Result, solver: hjcdik.Solver) -> dict[str, Any]:
+    """The result as JSON data; rows are un-padded, so that there is no NaN in it."""
+    info = solver.info
+    return {
+        "robot": info.robot,
+        "ee_link": info.ee_link,
+        "base_link": info.base_link,
+        "joint_names": list(info.joint_names),
+        "joint_units": list(info.joint_units),
+        "targets": [
+            {
+                "outcome": target.outcome,
+                "count": target.count,
+                "q": target.q.tolist(),
+                "pose": target.pose.tolist(),
+                "pos_err_m": target.pos_err_m.tolist(),
+                "ori_err_rad": target.ori_err_rad.tolist(),
+            }
+            for target in result
+        ],
+    }
+
+
+def _csv_rows(result: hjcdik.Result, solver: hjcdik.Solver) -> Iterator[list[Any]]:
+    """A line per row; a target without rows gets one line with empty cells."""
+    names = solver.info.joint_names
+    yield ["target", "outcome", "row", *names, *_POSE_FIELDS, "pos_err_m", "ori_err_rad"]
+    for i, target in enumerate(result):
+        for row in range(target.count):
+            errors = [float(target.pos_err_m[row]), float(target.ori_err_rad[row])]
+            yield [i, target.outcome, row, *target.q[row].tolist(), *target.pose[row].tolist(), *errors]
+        if target.count == 0:
+            yield [i, target.outcome, *[""] * (len(names) + 10)]
+
+
+def _write_csv(path: Path, result: hjcdik.Result, solver: hjcdik.Solver) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(_csv_rows(result, solver))
+
+
+def _write_json(path: Path, result: hjcdik.Result, solver: hjcdik.Solver) -> None:
+    path.write_text(json.dumps(_document(result, solver), allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _write_npy(path: Path, result: hjcdik.Result, solver: hjcdik.Solver) -> None:
+    np.save(path, result.q)
+
+
+_READERS: dict[str, Callable[[Path], _Targets]] = {".csv": _read_csv, ".json": _read_json, ".npy": _read_npy}
+_WRITERS: dict[str, Callable[[Path, hjcdik.Result, hjcdik.Solver], None]] = {
+    ".csv": _write_csv,
+    ".json": _write_json,
+    ".npy": _write_npy,
+}
+
+
+def _suffix(path: str, known: Iterable[str]) -> str:
+    suffix = Path(path).suffix.lower()
+    if suffix not in known:
+        raise _UsageError(f"{path}: the file's name must end with one of {', '.join(known)}")
+    return suffix
+
+
+def _print_rows(result: hjcdik.Result, solver: hjcdik.Solver) -> None:
+    units = ", ".join(sorted(set(solver.info.joint_units), reverse=True))
+    rows: list[tuple[str, ...]] = []
+    for i, target in enumerate(result):
+        for row in range(target.count):
+            q = " ".join(f"{value:.6f}" for value in target.q[row])
+            rows.append(
+                (str(i), target.outcome, f"{target.pos_err_mm[row]:.1e}", f"{target.ori_err_rad[row]:.1e}", q)
+            )
+        if target.count == 0:
+            rows.append((str(i), target.outcome, "", "", ""))
+        if len(rows) > _TABLE_ROWS:
+            break
+    _print_table(("target", "outcome", "error mm", "error rad", f"q ({units})"), rows[:_TABLE_ROWS])
+    if len(rows) > _TABLE_ROWS:
+        print("... (all rows: --json, or --output FILE)")
+
+
+def _print_table(header: tuple[str, ...], rows: Sequence[Sequence[str]]) -> None:
+    """A table, with the help of rich on a terminal where it is installed."""
+    if sys.stdout.isatty():
+        try:
+            from rich.console import Console
+            from rich.table import Table
+        except ImportError:
+            pass
+        else:
+            table = Table(*header)
+            for row in rows:
+                table.add_row(*row)
+            Console(highlight=False, markup=False).print(table)
+            return
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    for row in (header, *rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,334 @@
+"""The hjcdik command: its output, exit codes and one-line errors."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hjcdik
+from hjcdik import cli
+from support import planar
+
+POSE = ["0.4", "-1e-1", "0.4", "0", "1", "-0.0", "0"]
+
+
+def run(*arguments: str) -> int:
+    try:
+        return cli.main(arguments)
+    except SystemExit as stop:  # argparse's own: help, version, usage errors
+        return int(stop.code or 0)
+
+
+def text_of(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> str:
+    """Standard output of a run that must end with this code and say nothing on stderr."""
+    assert run(*arguments) == code
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line on stderr of a run that must refuse its input."""
+    assert run(*arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert "Traceback" not in captured.err
+    assert captured.err.startswith("hjcdik: error: ")
+    return captured.err
+
+
+def document(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> Any:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    return json.loads(text_of(capsys, code, *arguments), parse_constant=refuse)
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert text_of(capsys, 0, "--version") == f"hjcdik {hjcdik.__version__}\n"
+    for arguments in (["--help"], ["solve", "--help"]):
+        text = text_of(capsys, 0, *arguments)
+        assert "HJCDIK_NUM_THREADS" in text
+        assert "HJCDIK_ISA" in text
+        assert "exit codes" in text
+
+
+def test_as_a_module_and_as_a_command() -> None:
+    command = [sys.executable, "-m", "hjcdik", "--version"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout == f"hjcdik {hjcdik.__version__}\n"
+
+
+def test_info(capsys: pytest.CaptureFixture[str]) -> None:
+    text = text_of(capsys, 0, "info")
+    assert "panda_grasptarget_hand" in text
+    assert "panda_joint4" in text
+    assert "-3.0718" in text
+    assert text == text_of(capsys, 0, "info", "panda")
+    info = document(capsys, 0, "info", "ur5e", "--json")
+    assert info["joint_limits"][2] == [-np.pi, np.pi]
+    assert info["locked_joints"] == {}
+
+
+def test_info_of_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "arm.urdf"
+    path.write_text(planar())
+    info = document(capsys, 0, "info", str(path), "--ee-link", "l3", "--json")
+    assert (info["robot"], info["dof"]) == ("P2", 2)
+    assert "'l3'" in error_of(capsys, "info", str(path))
+    assert "l7" in error_of(capsys, "info", str(path), "--ee-link", "l7")
+    path.write_text(planar().replace("revolute", "revolving", 1).replace("<joint", "\n<joint"))
+    assert f"{path}:2" in error_of(capsys, "info", str(path), "--ee-link", "l3")
+
+
+def test_presets(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = text_of(capsys, 0, "presets").splitlines()
+    assert [line.split()[0] for line in lines[1:]] == hjcdik.presets()
+    assert [preset["name"] for preset in document(capsys, 0, "presets", "--json")] == hjcdik.presets()
+
+
+def test_solve_a_pose(capsys: pytest.CaptureFixture[str], panda: hjcdik.Solver) -> None:
+    data = document(capsys, 0, "solve", "panda", "--pose", *POSE, "--json", "--num-solutions", "3")
+    expected = panda.solve([float(x) for x in POSE], num_solutions=3, collision=None)
+    assert data["joint_names"] == list(panda.info.joint_names)
+    (target,) = data["targets"]
+    assert target["outcome"] == "solved"
+    np.testing.assert_array_equal(target["q"], expected[0].q)
+    np.testing.assert_array_equal(target["pose"], expected[0].pose)
+    text = text_of(capsys, 0, "solve", "panda", "--pose", *POSE)
+    assert "1 of 1 targets solved" in text
+    assert f"{expected.q[0, 0, 0]:.6f}" in text
+    two = document(capsys, 0, "solve", "panda", "--pose", *POSE, "--pose", *POSE, "--json")
+    assert two["targets"][0] == two["targets"][1]
+
+
+def test_negative_numbers_are_values(capsys: pytest.CaptureFixture[str]) -> None:
+    pose = ["-.3", "-0.2", "4e-1", "-5E-1", "-.5", "-0.5", "-5.e-1"]
+    assert document(capsys, 0, "solve", "panda", "--json", "--pose", *pose)["targets"][0]["count"] == 1
+    assert "poses[0]: x is -inf" in error_of(capsys, "solve", "panda", "--pose", "-inf", *pose[1:])
+
+
+def test_random_targets(capsys: pytest.CaptureFixture[str], panda: hjcdik.Solver) -> None:
+    data = document(capsys, 0, "solve", "panda", "--random", "5", "--seed", "3", "--json")
+    expected = panda.solve(panda.sample_targets(5, seed=3), seed=3, collision=None)
+    np.testing.assert_array_equal([target["q"] for target in data["targets"]], expected.q)
+    text = text_of(capsys, 0, "solve", "panda", "--random", "500", "--threads", "1", "--device", "cpu")
+    assert "500 of 500 targets solved" in text
+    assert len(text.splitlines()) < 30
+
+
+def test_unsolved_targets_have_their_own_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    far = ["9", "0", "0", "1", "0", "0", "0"]
+    data = document(capsys, 1, "solve", "panda", "--pose", *far, "--pose", *POSE, "--json")
+    assert [target["outcome"] for target in data["targets"]] == ["approximate", "solved"]
+    assert "1 of 2 targets solved" in text_of(capsys, 1, "solve", "panda", "--pose", *far, "--pose", *POSE)
+
+
+@pytest.fixture
+def targets(panda: hjcdik.Solver) -> np.ndarray:
+    return panda.sample_targets(4)
+
+
+def test_targets_from_files(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, panda: hjcdik.Solver, targets: np.ndarray
+) -> None:
+    rows = "".join(",".join(map(repr, row)) + "\n" for row in targets.tolist())
+    files = {
+        "plain.csv": rows,
+        "head.csv": "# from a test\nx, y, z, qw, qx, qy, qz\n\n" + rows + "\n# the end\n",
+        "bom.csv": "\ufeffx,y,z,qw,qx,qy,qz\r\n" + rows.replace("\n", "\r\n"),
+        "other.csv": "a,b,c,d,e,f,g\n" + rows,
+        "list.json": json.dumps(targets.tolist()),
+        "object.JSON": json.dumps({"targets": targets.tolist(), "more": 1}),
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content.encode())
+    np.save(tmp_path / "rows.npy", targets)
+    np.save(tmp_path / "single.npy", targets.astype(np.float32))
+    expected = panda.solve(targets, collision=None)
+    for name in [*files, "rows.npy"]:
+        data = document(capsys, 0, "solve", "panda", "--targets", str(tmp_path / name), "--json")
+        np.testing.assert_array_equal([target["q"] for target in data["targets"]], expected.q, err_msg=name)
+    assert run("solve", "panda", "--targets", str(tmp_path / "single.npy")) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "1,2,3,1,0,0\n", "a.csv:1: expected 7 values (x y z qw qx qy qz), got 6"),
+        ("a.csv", "# c\n\nx,y,z,qw,qx,qy,qz\n0,0,1,1,0,0,o\n", "a.csv:4: 'o' is not a number"),
+        ("a.csv", "x,y,z,qx,qy,qz,qw\n0,0,1,0,0,0,1\n", "a.csv:1: the columns must be x,y,z,qw,qx,qy,qz"),
+        ("a.csv", "0,0,1,1,0,0,0\nx,y,z,qw,qx,qy,qz\n", "a.csv:2: 'x' is not a number"),
+        ("a.csv", "0,0,1,1,0,0,0\n\n0,0,nan,1,0,0,0\n", "a.csv:3: z is nan"),
+        ("a.csv", "x,y,z,qw,qx,qy,qz\n0,0,1,0,0,0,0\n", "a.csv:2: the quaternion (qw qx qy qz) is zero"),
+        ("a.csv", b"\xff\xfe0,0", "a.csv: not UTF-8 text"),
+        ("a.json", "[[0,0,1,1,0,0,0],\n[0,", "a.json:2: not JSON"),
+        ("a.json", "[[0,0,1,1,0,0,0], [0,0,1]]", "a.json: target 1: expected 7 numbers"),
+        ("a.json", '[[0,0,1,1,0,0,"0"]]', "a.json: target 0: expected 7 numbers"),
+        ("a.json", '{"poses": []}', "a.json: expected a list of targets"),
+        ("a.json", "[[0,0,1,1,0,0,0], [0,0,NaN,1,0,0,0]]", "a.json: target 1: z is nan"),
+        ("a.npy", "nothing", "a.npy: not an .npy file"),
+        ("a.txt", "", "must end with one of .csv, .json, .npy"),
+    ],
+)
+def test_bad_target_files(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, content: str | bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert message in error_of(capsys, "solve", "panda", "--targets", str(path))
+
+
+def test_bad_arrays(capsys: pytest.CaptureFixture[str], tmp_path: Path, targets: np.ndarray) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, targets[:, :6])
+    assert "a.npy: the array must have shape" in error_of(capsys, "solve", "panda", "--targets", str(path))
+    targets[2, 3:] = 0
+    np.save(path, targets)
+    assert "a.npy: row 2: the quaternion (qw qx qy qz) is zero" in error_of(
+        capsys, "solve", "panda", "--targets", str(path)
+    )
+    np.save(path, np.array([None]), allow_pickle=True)
+    assert "a.npy: not an .npy file of numbers" in error_of(capsys, "solve", "panda", "--targets", str(path))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["info", "pandas"], "did you mean 'panda'"),
+        (["solve", "panda", "--targets", "none.csv"], "none.csv: No such file or directory"),
+        (["solve", "panda", "--random", "0"], "at least 1"),
+        (["solve", "panda", "--random", "1", "--seed", "-1"], "seed"),
+        (["solve", "panda", "--random", "1", "--num-solutions", "0"], "num_solutions"),
+        (["solve", "panda", "--random", "1", "--batch-size", "-2"], "batch_size"),
+        (["solve", "panda", "--random", "1", "--threads", "0"], "threads"),
+        (["solve", "panda", "--random", "1", "--device", "cuda"], "no CUDA executor"),
+        (["solve", "panda", "--random", "1", "--ee-link", "hand"], "panda_hand"),
+        (["solve", "panda", "--random", "1", "--output", "rows.txt"], "rows.txt: the file's name must end"),
+        (
+            ["solve", "panda", "--random", "1", "--output", "no/folder/rows.csv"],
+            "no/folder/rows.csv: No such file",
+        ),
+    ],
+)
+def test_bad_arguments(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str], message: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert message in error_of(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["dance"],
+        ["solve", "panda"],
+        ["solve", "panda", "--pose", "1", "2"],
+        ["solve", "panda", "--pose", *"abcdefg"],
+        ["solve", "panda", "--random", "1", "--targets", "a.csv"],
+        ["solve", "panda", "--random", "x"],
+    ],
+)
+def test_usage_errors(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    assert run(*arguments) == 2
+    assert "usage: hjcdik" in capsys.readouterr().err
+
+
+def test_output_files(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, panda: hjcdik.Solver, targets: np.ndarray
+) -> None:
+    targets[1, :3] = [9, 0, 0]
+    np.save(tmp_path / "in.npy", targets)
+    expected = panda.solve(targets, num_solutions=2, collision=None)
+    common = ["solve", "panda", "--targets", str(tmp_path / "in.npy"), "--num-solutions", "2", "--output"]
+    for suffix in ("csv", "json", "npy"):
+        text = text_of(capsys, 1, *common, str(tmp_path / f"out.{suffix}"))
+        assert "3 of 4 targets solved" in text
+        assert len(text.splitlines()) == 1
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), expected.q)
+    data = json.loads((tmp_path / "out.json").read_text())
+    np.testing.assert_array_equal(data["targets"][0]["q"], expected[0].q)
+    with (tmp_path / "out.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == expected.count.sum()
+    assert float(rows[0]["panda_joint1"]) == expected.q[0, 0, 0]
+    assert float(rows[0]["qw"]) == expected.pose[0, 0, 3]
+    assert {row["outcome"] for row in rows if row["target"] == "1"} == {"approximate"}
+    document(capsys, 1, *common, str(tmp_path / "both.json"), "--json")
+    assert (tmp_path / "both.json").exists()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("with_rich", [True, False])
+def test_progress_on_a_terminal_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, panda: hjcdik.Solver, with_rich: bool
+) -> None:
+    if with_rich:
+        pytest.importorskip("rich")
+    else:
+        for module in ("rich", "rich.console", "rich.progress", "rich.table"):
+            monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr(cli, "_SLICE", 300)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert run("solve", "panda", "--random", "1000", "--json") == 0
+    assert "solving" in terminal.getvalue()
+    sliced = json.loads(capsys.readouterr().out)
+    expected = panda.solve(panda.sample_targets(1000), collision=None)
+    np.testing.assert_array_equal([target["q"] for target in sliced["targets"]], expected.q)
+
+
+def test_a_bad_target_of_a_late_slice_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, panda: hjcdik.Solver
+) -> None:
+    targets = panda.sample_targets(50)
+    targets[42, 0] = np.inf
+    np.save(tmp_path / "a.npy", targets)
+    monkeypatch.setattr(cli, "_SLICE", 20)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert run("solve", "panda", "--targets", str(tmp_path / "a.npy")) == 2
+    assert "a.npy: row 42: x is inf" in terminal.getvalue()
+
+
+def test_tables_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rich")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    assert run("info", "panda") == 0
+    assert "panda_joint7" in terminal.getvalue()
+
+
+def test_warnings_of_a_robot_are_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "arm.urdf"
+    path.write_text(planar(kinds=("continuous", "revolute"), limits=((-1.0, 1.0), (-1.0, 1.0))))
+    assert run("info", str(path), "--ee-link", "l3") == 0
+    assert "hjcdik: WARNING: P2: " in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX pipes")
+def test_a_closed_pipe_is_no_error() -> None:
+    command = [sys.executable, "-m", "hjcdik", "solve", "panda", "--random", "5000", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141

@@ -1,0 +1,35 @@
+"""Every example runs to its end; each exits with an error if its own check fails."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
+
+
+def run(*command: str) -> str:
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example(path: Path) -> None:
+    assert path.with_suffix(".cpp").exists(), "every example comes in both languages"
+    run(str(path))
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 4
+
+
+def test_demo_solves_every_preset() -> None:
+    import hjcdik
+
+    table = run("examples/demo.py", "--targets", "300")
+    for name in hjcdik.presets():
+        row = next(line for line in table.splitlines() if line.startswith(name))
+        assert "100.00%" in row
