@@ -70,7 +70,8 @@ format: test-packages $(VENV)/.installed-dev
 bench: $(VENV)/.installed-bench
 	cmake --preset release -DHJCDIK_BUILD_TESTS=OFF -DHJCDIK_BUILD_BENCHMARKS=ON --log-level=WARNING
 	cmake --build --preset release --target hjcdik_latency
-	build/release/benchmarks/hjcdik_latency > benchmarks/results/latency.json
+	build/release/benchmarks/hjcdik_latency panda panda_hand --commit $$(git rev-parse HEAD) \
+	  > benchmarks/results/latency.json
 	for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || exit; done
 
 packages:

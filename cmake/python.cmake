@@ -1,9 +1,7 @@
 # The Python module hjcdik._core with its type stub. Run by scikit-build-core (pyproject.toml),
 # which also packs python/hjcdik around it.
-if(CMAKE_VERSION VERSION_GREATER_EQUAL 3.26)
-  set(sabi Development.SABIModule)  # the stable ABI, used from Python 3.12 on
-endif()
-find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module OPTIONAL_COMPONENTS ${sabi})
+# SKBUILD_SABI_COMPONENT asks for the stable ABI where the wheel is tagged so: from Python 3.12 on.
+find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module ${SKBUILD_SABI_COMPONENT})
 execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir
   OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 find_package(nanobind CONFIG REQUIRED)
@@ -18,4 +16,4 @@ nanobind_add_stub(_core_stub MODULE _core OUTPUT _core.pyi PYTHON_PATH $<TARGET_
 
 install(TARGETS _core LIBRARY DESTINATION hjcdik COMPONENT python)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/_core.pyi DESTINATION hjcdik COMPONENT python)
-install(DIRECTORY robots/ DESTINATION hjcdik/robots COMPONENT python FILES_MATCHING PATTERN "*.urdf")
+install(DIRECTORY robots/ DESTINATION hjcdik/robots COMPONENT python FILES_MATCHING PATTERN "*.urdf" PATTERN "*.md")

@@ -32,7 +32,9 @@ constexpr int few(int count) { return kSanitized ? (count + 9) / 10 : count; }
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine(seed) {}
-  double uniform(double low = 0, double high = 1) { return low + (high - low) * double(engine() >> 11) * 0x1p-53; }
+  double uniform(double low = 0, double high = 1) {
+    return low + (high - low) * double(engine() >> 11) * 0x1p-53;
+  }
   int below(int n) { return int(engine() % std::uint64_t(n)); }
   // 10^low to 10^high.
   double magnitude(double low, double high) { return std::pow(10.0, uniform(low, high)); }

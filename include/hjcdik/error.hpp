@@ -2,6 +2,7 @@
 // (Outcome in result.hpp); misuse and failure are exceptions.
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -41,6 +42,33 @@ class ModelError : public InvalidArgument {
 class DeviceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+// Compiling a robot's program failed.
+class BuildError : public std::runtime_error {
+ public:
+  BuildError(const std::string& message, std::string log)
+      : std::runtime_error(log.empty() ? message : message + "\n" + log), log_(std::move(log)) {}
+
+  // What the compiler said.
+  const std::string& log() const noexcept { return log_; }
+
+ private:
+  std::string log_;
+};
+
+// The device failed during a solve. Nothing of the solve is returned.
+class SolveError : public std::runtime_error {
+ public:
+  SolveError(const std::string& message, std::int64_t target_index, std::int64_t completed)
+      : std::runtime_error(message), target_index_(target_index), completed_(completed) {}
+
+  // The first target of the chunk that failed, and how many targets had been solved.
+  std::int64_t target_index() const noexcept { return target_index_; }
+  std::int64_t completed() const noexcept { return completed_; }
+
+ private:
+  std::int64_t target_index_, completed_;
 };
 
 }  // namespace hjcdik

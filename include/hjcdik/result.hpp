@@ -55,6 +55,11 @@ struct Result {
   double elapsed_ms = 0;            // the whole call, observed on the host
 };
 
+enum class MemoryKind {
+  host,
+  device,  // of the GPU that the solver is bound to
+};
+
 // Where a solve writes: caller's memory with the shapes of Result. Optional parts may be null.
 struct ResultView {
   double* q = nullptr;
@@ -64,6 +69,7 @@ struct ResultView {
   std::int64_t* count = nullptr;
   Outcome* outcome = nullptr;
   TargetStats* stats = nullptr;  // needed with SolveOptions::stats, else ignored
+  MemoryKind memory = MemoryKind::host;  // as the targets'; all of the above but stats, which is on the host
 };
 
 }  // namespace hjcdik

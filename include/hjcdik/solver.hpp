@@ -13,8 +13,6 @@
 
 namespace hjcdik {
 
-enum class MemoryKind { host };
-
 // Target poses where they lie: `rows` rows of x y z qw qx qy qz in the base frame, `stride`
 // doubles apart. Quaternions of any finite nonzero norm are normalised.
 struct TargetView {
@@ -22,6 +20,10 @@ struct TargetView {
   std::int64_t rows = 0;
   std::int64_t stride = 7;
   MemoryKind memory = MemoryKind::host;
+  // For memory of the solver's device: the CUstream (cudaStream_t) whose earlier work the solve waits
+  // for and in which it runs; null for the default stream. Device values are not validated: a row that
+  // is not finite, or has a zero quaternion, ends as a row of NaN with outcome no_accurate.
+  void* stream = nullptr;
 };
 
 enum class Precision {
@@ -54,7 +56,7 @@ struct SolveOptions {
 };
 
 struct SolverOptions {
-  // "" (the best device), "cpu", "cuda", "cuda:N".
+  // "" (the current GPU where there is a usable one, else the CPU), "cpu", "cuda", "cuda:N".
   std::string device;
   // CPU threads at most; 0: HJCDIK_NUM_THREADS, else what affinity and cgroup quota allow.
   int threads = 0;
@@ -73,14 +75,16 @@ Budget budget(std::int64_t batch_size) noexcept;
 // Immutable after construction; any number of threads may solve on it at once.
 class Solver {
  public:
-  // Throws DeviceError or InvalidArgument.
+  // Throws DeviceError, BuildError or InvalidArgument.
   explicit Solver(Robot robot, const SolverOptions& options = {});
 
   const Robot& robot() const noexcept { return robot_; }
-  // "cpu".
+  // "cpu" or "cuda:N".
   const std::string& device() const noexcept;
   // The instruction set of the CPU lanes: "x86-64", "avx2", "avx512".
   const std::string& isa() const noexcept;
+  // Version of the NVRTC that made the GPU program; empty on the CPU.
+  const std::string& compiler() const noexcept;
   int threads() const noexcept;
   static std::int64_t max_batch_size() noexcept;
 
@@ -104,6 +108,9 @@ class Solver {
   Robot robot_;
   std::shared_ptr<const Impl> impl_;
 };
+
+// What is missing for solving on a GPU, and how to get it; empty where nothing is.
+std::string gpu_problem();
 
 // Instruction sets of this build that this CPU can run, best last.
 std::vector<std::string> available_isas();

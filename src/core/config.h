@@ -13,9 +13,11 @@
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define HJCDIK_FN __host__ __device__ __forceinline__
 #define HJCDIK_UNROLL _Pragma("unroll")
+#define HJCDIK_CONSTANT static __constant__
 #else
 #define HJCDIK_FN inline __attribute__((always_inline))
 #define HJCDIK_UNROLL
+#define HJCDIK_CONSTANT static
 #endif
 
 namespace hjcdik::HJCDIK_CORE {

@@ -80,7 +80,13 @@ HJCDIK_FN StepReport<Real> levenberg_marquardt_step(const Chain& chain, const Fr
     axes.axis[i] = {column[0], column[1], column[2]};
     axes.origin[i] = {column[3], column[4], column[5]};
   }
-  const Real lambda = Real(S(kDamping)) * error + Real(weights.damping_floor);
+  // Chains of few joints leave singular directions. The damping there stays above the rounding of the
+  // matrix, or the factorisation would divide noise by noise.
+  Real trace = zero;
+  HJCDIK_UNROLL
+  for (int k = 0; k < 6; k++) trace = trace + a[packed_index(k, k)];
+  const Real lambda =
+      Real(S(kDamping)) * error + Real(weights.damping_floor) + Real(Constants<S>::noise) * trace;
   HJCDIK_UNROLL
   for (int k = 0; k < 6; k++) a[packed_index(k, k)] = a[packed_index(k, k)] + lambda;
   cholesky_factor<6>(a, Real(weights.damping_floor));

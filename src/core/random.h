@@ -17,7 +17,7 @@ HJCDIK_FN u32 mix(u32 x) {
   return x;
 }
 
-// In (0, 1), 24 bits.
+// In (0, 1], 24 bits.
 HJCDIK_FN float uniform(u32 hash) { return (float(hash >> 8) + 0.5f) * 5.9604644775390625e-8f; }
 
 // The stream of one start: a function of seed, candidate and start, never of the target.

@@ -37,7 +37,7 @@ struct Constants;
 template <>
 struct Constants<float> {
   static constexpr float pi = 3.14159274f, two_pi = 6.28318548f, round_bias = 12582912.0f;
-  static constexpr float tiny = 1e-30f;
+  static constexpr float tiny = 1e-30f, noise = 4.8e-7f;  // four roundings of 1
   // pi/2 in parts that multiply a small integer exactly.
   static constexpr float half_pi_1 = 1.5703125f, half_pi_2 = 4.837512969970703125e-4f,
                          half_pi_3 = 7.549789948768648e-8f;
@@ -47,7 +47,7 @@ template <>
 struct Constants<double> {
   static constexpr double pi = 3.14159265358979323846, two_pi = 6.28318530717958647693,
                           round_bias = 6755399441055744.0;
-  static constexpr double tiny = 1e-300;
+  static constexpr double tiny = 1e-300, noise = 8.9e-16;
   static constexpr double half_pi_1 = 1.57079632673412561417e+00,
                           half_pi_2 = 6.07710050630396597660e-11,
                           half_pi_3 = 2.02226624879595063154e-21;

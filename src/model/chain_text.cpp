@@ -46,17 +46,15 @@ std::string chain_text(const Chain& chain) {
          "#pragma once\n\n"
          "#include \"core/chain.h\"\n\n"
          "namespace hjcdik::robot {\n\n"
-         "struct Chain {\n"
-         "  static constexpr int dof = " +
+         "constexpr int dof = " +
          std::to_string(chain.constants.dof) +
          ";\n"
-         "  static constexpr core::ChainConstants<double> f64 = " +
+         "HJCDIK_CONSTANT constexpr core::ChainConstants<double> chain_f64 = " +
          constants_text(chain.constants) +
          ";\n"
-         "  static constexpr core::ChainConstants<float> f32 = " +
+         "HJCDIK_CONSTANT constexpr core::ChainConstants<float> chain_f32 = " +
          constants_text(chain.constants_f32) +
-         ";\n"
-         "};\n\n"
+         ";\n\n"
          "}  // namespace hjcdik::robot\n";
 }
 

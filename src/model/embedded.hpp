@@ -1,4 +1,4 @@
-// Files of robots/ as text, compiled in. The build writes their definitions (cmake/embed.cmake).
+// Files as text, compiled in. The build writes their definitions (cmake/embed.cmake).
 #pragma once
 
 #include <string_view>
@@ -6,11 +6,16 @@
 namespace hjcdik::embedded {
 
 struct File {
-  std::string_view name;  // bare, such as "panda"
+  std::string_view name;
   std::string_view text;
 };
 
+// robots/*.urdf, with bare names such as "panda".
 extern const File robots[];
-extern const int robot_count;
+extern const int robots_count;
+
+// What GPU programs are compiled from, with paths below src/ such as "core/trig.h".
+extern const File gpu_sources[];
+extern const int gpu_sources_count;
 
 }  // namespace hjcdik::embedded

@@ -42,7 +42,7 @@ const std::vector<PresetInfo>& presets() {
 const std::string& preset_urdf(std::string_view name) {
   static const std::map<std::string, std::string, std::less<>> texts = [] {
     std::map<std::string, std::string, std::less<>> map;
-    for (int i = 0; i < embedded::robot_count; ++i) {
+    for (int i = 0; i < embedded::robots_count; ++i) {
       map.emplace(embedded::robots[i].name, embedded::robots[i].text);
     }
     return map;

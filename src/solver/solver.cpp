@@ -1,6 +1,7 @@
 // The public solver: validation, then the executor.
 #include <hjcdik/solver.hpp>
 
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -9,6 +10,9 @@
 #include "cpu/executor.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/threads.hpp"
+#include "cuda/driver.hpp"
+#include "cuda/executor.hpp"
+#include "cuda/nvrtc.hpp"
 #include "model/chain.hpp"
 
 namespace hjcdik {
@@ -29,6 +33,7 @@ void check_targets(const TargetView& targets) {
   if (targets.rows < 0) throw InvalidArgument("targets.rows is negative");
   if (targets.rows > 0 && targets.data == nullptr) throw InvalidArgument("targets.data is null");
   if (targets.rows > 1 && targets.stride < 7) throw InvalidArgument("targets.stride is below 7");
+  if (targets.memory == MemoryKind::device) return;
   for (std::int64_t t = 0; t < targets.rows; t++) {
     const double* row = targets.data + t * targets.stride;
     bool zero = true;
@@ -88,28 +93,60 @@ void check_options(const Robot& robot, const SolveOptions& o, std::int64_t targe
 struct Solver::Impl {
   const cpu::Lanes& lanes;
   int threads;
-  std::string device, isa;
+  std::string isa;
+  std::string device = "cpu";
+  std::string compiler;
+  std::shared_ptr<const cuda::Executor> gpu;  // null on the CPU
 };
+
+namespace {
+
+// -1: the current GPU. Throws InvalidArgument for what is no device.
+int gpu_index(const std::string& device) {
+  if (device == "cuda") return -1;
+  int index = 0;
+  const char* last = device.data() + device.size();
+  if (device.rfind("cuda:", 0) == 0 && device.size() > 5) {
+    const auto [end, error] = std::from_chars(device.data() + 5, last, index);
+    if (error == std::errc() && end == last && index >= 0) return index;
+  }
+  throw InvalidArgument("device '" + device + "' is unknown; expected 'cpu', 'cuda' or 'cuda:N'");
+}
+
+}  // namespace
 
 Budget budget(std::int64_t batch_size) noexcept {
   return {batch_size, (kStarts + batch_size - 1) / batch_size, kIterations};
 }
 
 Solver::Solver(Robot robot, const SolverOptions& options) : robot_(std::move(robot)) {
-  const std::string& device = options.device;
-  if (device.rfind("cuda", 0) == 0) {
-    throw DeviceError("device '" + device + "': this build has no CUDA executor; use device 'cpu'");
-  }
-  if (!device.empty() && device != "cpu") {
-    throw InvalidArgument("device '" + device + "' is unknown; expected 'cpu', 'cuda' or 'cuda:N'");
-  }
   if (options.threads < 0) throw InvalidArgument("threads must not be negative");
   const cpu::Lanes& lanes = cpu::choose_lanes(options.isa);
-  impl_ = std::make_shared<const Impl>(Impl{lanes, cpu::thread_count(options.threads), "cpu", cpu::isa_name(lanes)});
+  Impl impl{lanes, cpu::thread_count(options.threads), cpu::isa_name(lanes)};
+  if (options.device != "cpu") {
+    const bool any = options.device.empty();
+    const int index = any ? -1 : gpu_index(options.device);
+    try {
+      impl.gpu = std::make_shared<const cuda::Executor>(robot_.chain(), index, impl.threads);
+      impl.device = "cuda:" + std::to_string(impl.gpu->device_index());
+      impl.compiler = impl.gpu->compiler();
+    } catch (const DeviceError&) {
+      if (!any) throw;  // else the CPU does; gpu_problem() says why
+    }
+  }
+  impl_ = std::make_shared<const Impl>(std::move(impl));
+}
+
+std::string gpu_problem() {
+  if (std::string problem = cuda::driver_problem(); !problem.empty()) return problem;
+  std::string problem;
+  cuda::compiler_version(cuda::driver().version / 1000, &problem);
+  return problem;
 }
 
 const std::string& Solver::device() const noexcept { return impl_->device; }
 const std::string& Solver::isa() const noexcept { return impl_->isa; }
+const std::string& Solver::compiler() const noexcept { return impl_->compiler; }
 int Solver::threads() const noexcept { return impl_->threads; }
 std::int64_t Solver::max_batch_size() noexcept { return kMaxBatchSize; }
 
@@ -117,6 +154,10 @@ void Solver::solve_into(const TargetView& targets, const SolveOptions& options, 
                         const std::function<void(std::int64_t)>& progress) const {
   check_options(robot_, options, targets.rows);
   check_targets(targets);
+  if (targets.memory == MemoryKind::device && !impl_->gpu) {
+    throw InvalidArgument("targets are in device memory, but the solver's device is the CPU");
+  }
+  if (targets.memory != out.memory) throw InvalidArgument("targets and results must both be in host or in device memory");
   if (targets.rows == 0) return;
   if (out.q == nullptr || out.pose == nullptr || out.pos_err_m == nullptr || out.ori_err_rad == nullptr ||
       out.count == nullptr || out.outcome == nullptr || (options.stats && out.stats == nullptr)) {
@@ -125,11 +166,13 @@ void Solver::solve_into(const TargetView& targets, const SolveOptions& options, 
   Problem problem{&robot_.chain(), targets, options};
   if (problem.options.q_init == nullptr) problem.options.q_init_rows = 0;
   if (problem.options.coarse_sweeps < 0) problem.options.coarse_sweeps = kDefaultCoarseSweeps;
+  if (impl_->gpu) return impl_->gpu->solve(problem, out, progress);
   cpu::solve(impl_->lanes, impl_->threads, problem, out, progress);
 }
 
 Result Solver::solve(const TargetView& targets, const SolveOptions& options) const {
   const auto begin = std::chrono::steady_clock::now();
+  if (targets.memory != MemoryKind::host) throw InvalidArgument("targets in device memory need solve_into");
   check_options(robot_, options, targets.rows);
   check_targets(targets);
   Result result;

@@ -14,20 +14,8 @@
 namespace hjcdik {
 namespace {
 
-// Converged, in float64 after the polish. Without a polish: what the float search leaves.
-constexpr double kConverged = 1e-6;
-constexpr double kConvergedFp32 = 1e-5;
-// The search hands over to the polish here; with float32 coordinates of a metre it cannot do much better.
-constexpr double kSearchPosition = 3e-6;
-constexpr float kSearchOrientation = 1e-5f;
-// Quadratic convergence: one more step from here ends at rounding.
-constexpr double kLastPolishStep = 1e-8;
-constexpr int kPolishIterations = 20;
 // Two rows nearer than this in every joint are one, whatever distinct_rad says.
 constexpr double kSameConfiguration = 1e-7;
-// Makes rotations comparable to translations: rad to parts of the arm's length.
-constexpr double kOrientationWeight = 0.28;
-constexpr double kDampingFloor = 1e-9;  // of the arm's length, squared
 
 // Hits of one target polished in one go while it looks for several rows.
 constexpr std::int64_t kRoundHits = 256;
@@ -238,7 +226,7 @@ struct Worker::Impl {
     task.chain = &chain_->constants_f32;
     task.orientation_weight = float(weight());
     task.damping_floor = float(damping_floor());
-    task.position_tolerance = float(kSearchPosition * std::max(1.0, chain_->reach));
+    task.position_tolerance = search_position_tolerance(*chain_);
     task.orientation_tolerance = kSearchOrientation;
     task.seed = o.seed;
     task.starts_per_candidate = std::int32_t(budget(o.batch_size).starts_per_candidate);
@@ -262,8 +250,8 @@ struct Worker::Impl {
     engine_->search(task);
   }
 
-  double weight() const { return kOrientationWeight * chain_->length; }
-  double damping_floor() const { return kDampingFloor * chain_->length * chain_->length; }
+  double weight() const { return orientation_weight(*chain_); }
+  double damping_floor() const { return hjcdik::damping_floor(*chain_); }
 
   void load(Rows& rows, std::int64_t r, std::int64_t t, const float* q, std::int32_t job) {
     for (int i = 0; i < dof_; i++) {

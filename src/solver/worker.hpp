@@ -1,6 +1,7 @@
 // From searches to rows: the part of a solve that is the same for every executor.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
 #include <hjcdik/result.hpp>
@@ -17,6 +18,21 @@ struct Problem {
   TargetView targets;
   SolveOptions options;  // coarse_sweeps set
 };
+
+// Converged, in float64 after the polish. Without a polish: what the float search leaves.
+constexpr double kConverged = 1e-6;
+constexpr double kConvergedFp32 = 1e-5;
+// The search hands over to the polish here; with float32 coordinates of a metre it cannot do much better.
+constexpr float kSearchOrientation = 1e-5f;
+inline float search_position_tolerance(const model::Chain& chain) { return 3e-6f * std::max(1.0f, float(chain.reach)); }
+// Quadratic convergence: one more step from here ends at rounding.
+constexpr double kLastPolishStep = 1e-8;
+constexpr int kPolishIterations = 20;
+// The scale of the arm, m. An arm whose axes all meet in one point with the tool has no length of its own.
+inline double arm_scale(const model::Chain& chain) { return std::max(chain.length, 1e-3); }
+// Makes rotations comparable to translations, m/rad.
+inline double orientation_weight(const model::Chain& chain) { return 0.28 * arm_scale(chain); }
+inline double damping_floor(const model::Chain& chain) { return 1e-9 * arm_scale(chain) * arm_scale(chain); }
 
 // LM iterations of one start, and starts per target that a batch_size below it is spread over.
 constexpr int kIterations = 20;

@@ -15,7 +15,7 @@ std::filesystem::path data_folder() {
 
 TEST(Presets, Load) {
   ASSERT_EQ(presets().size(), 4u);
-  EXPECT_EQ(embedded::robot_count, 4);
+  EXPECT_EQ(embedded::robots_count, 4);
   for (const PresetInfo& preset : presets()) {
     const Robot arm = Robot::preset(preset.name);
     EXPECT_EQ(arm.name(), preset.name);

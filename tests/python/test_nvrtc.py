@@ -24,11 +24,11 @@ KERNEL = r"""
 #include "core/random.h"
 
 using namespace hjcdik::core;
-using hjcdik::robot::Chain;
+using namespace hjcdik::robot;
 
 template <class Real, class Constants>
 __device__ Real search(const Constants& chain, u32 seed, Real* q) {
-  constexpr int n = Chain::dof;
+  constexpr int n = dof;
   const u32 stream = start_stream(seed, blockIdx.x, threadIdx.x);
   const Real spread = start_spread(blockIdx.x, threadIdx.x);
   for (int i = 0; i < n; i++) q[i] = start_value(chain.joint[i], stream, spread, i);
@@ -44,15 +44,15 @@ __device__ Real search(const Constants& chain, u32 seed, Real* q) {
 }
 
 extern "C" __global__ void search_f32(u32 seed, float* q, float* error) {
-  error[threadIdx.x] = search<float>(Chain::f32, seed, q + threadIdx.x * Chain::dof);
+  error[threadIdx.x] = search<float>(chain_f32, seed, q + threadIdx.x * dof);
 }
 
 extern "C" __global__ void polish_f64(u32 seed, double* q, double* error) {
-  error[threadIdx.x] = search<double>(Chain::f64, seed, q + threadIdx.x * Chain::dof);
+  error[threadIdx.x] = search<double>(chain_f64, seed, q + threadIdx.x * dof);
 }
 
 extern "C" __global__ void sample(u64 seed, double* q) {
-  for (int j = 0; j < Chain::dof; j++) q[j] = halton_value(Chain::f64.joint[j], threadIdx.x + 1, seed, j);
+  for (int j = 0; j < dof; j++) q[j] = halton_value(chain_f64.joint[j], threadIdx.x + 1, seed, j);
 }
 """
 

@@ -1,0 +1,303 @@
+// Solves on one GPU, timed: throughput over the number of targets with data on the device and on the host,
+// latency of one target beside the launch floor, robots of 6 to 24 joints. Every row is checked in float64
+// on the host. Prints JSON. Usage: hjcdik_gpu_bench [--quick] [folder of robots]
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <hjcdik/hjcdik.hpp>
+
+#include "cuda/device.hpp"
+#include "cuda/nvrtc.hpp"
+
+namespace {
+
+using namespace hjcdik;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+double quantile(std::vector<double> values, double q) {
+  std::sort(values.begin(), values.end());
+  return values[std::min(values.size() - 1, std::size_t(q * double(values.size())))];
+}
+
+void parallel(std::int64_t n, const std::function<void(std::int64_t, std::int64_t)>& work) {
+  const std::int64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::thread> pool;
+  for (std::int64_t k = 0; k < threads; k++) pool.emplace_back([&, k] { work(n * k / threads, n * (k + 1) / threads); });
+  for (auto& t : pool) t.join();
+}
+
+// FK of uniformly random configurations.
+std::vector<double> random_targets(const Robot& robot, std::int64_t n, std::uint64_t seed) {
+  std::vector<double> poses(std::size_t(n * 7));
+  const auto& joints = robot.joints();
+  parallel(n, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> q(joints.size());
+    for (std::int64_t t = begin; t < end; t++) {
+      std::uint64_t state = seed * 0x9e3779b97f4a7c15ull + std::uint64_t(t) * 0xd1342543de82ef95ull + 1;
+      for (std::size_t i = 0; i < joints.size(); i++) {
+        state ^= state >> 32;
+        state *= 0xd6e8feb86659fd93ull;
+        state ^= state >> 32;
+        q[i] = joints[i].lower + double(state >> 11) * 0x1p-53 * (joints[i].upper - joints[i].lower);
+        state += 0x9e3779b97f4a7c15ull;
+      }
+      const Pose pose = robot.forward_kinematics(q);
+      std::copy(pose.begin(), pose.end(), poses.begin() + std::ptrdiff_t(t * 7));
+    }
+  });
+  return poses;
+}
+
+// Share of targets whose row is strict: < 1e-6 m and < 1e-6 rad by the robot's own float64 kinematics, inside
+// the limits.
+double strict_share(const Robot& robot, const std::vector<double>& targets, const double* q, std::int64_t n) {
+  const std::size_t dof = std::size_t(robot.dof());
+  std::vector<char> ok(static_cast<std::size_t>(n), 0);
+  parallel(n, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> row(dof);
+    for (std::int64_t t = begin; t < end; t++) {
+      bool good = true;
+      for (std::size_t i = 0; i < dof; i++) {
+        row[i] = q[std::size_t(t) * dof + i];
+        good = good && row[i] >= robot.joints()[i].lower && row[i] <= robot.joints()[i].upper;
+      }
+      if (!good) continue;
+      const Pose p = robot.forward_kinematics(row);
+      const double* g = &targets[std::size_t(t) * 7];
+      const double d = std::sqrt((p[0] - g[0]) * (p[0] - g[0]) + (p[1] - g[1]) * (p[1] - g[1]) + (p[2] - g[2]) * (p[2] - g[2]));
+      // The vector part of p^-1 g is sin(angle / 2) times the axis.
+      const double x = p[3] * g[4] - p[4] * g[3] - p[5] * g[6] + p[6] * g[5],
+                   y = p[3] * g[5] - p[5] * g[3] - p[6] * g[4] + p[4] * g[6],
+                   z = p[3] * g[6] - p[6] * g[3] - p[4] * g[5] + p[5] * g[4];
+      ok[std::size_t(t)] = d < 1e-6 && 2 * std::sqrt(x * x + y * y + z * z) < 1e-6;
+    }
+  });
+  return double(std::count(ok.begin(), ok.end(), 1)) / double(n);
+}
+
+// Targets and results of one solve on the device.
+struct DeviceArrays {
+  DeviceArrays(const cuda::Device& device, std::int64_t n, int dof) : device_(device), memory_(device) {
+    memory_.reserve(std::size_t(n) * std::size_t(7 + dof + 7 + 4) * 8);
+    double* at = memory_.as<double>();
+    targets = at;
+    view.q = at + 7 * n;
+    view.pose = view.q + dof * n;
+    view.pos_err_m = view.pose + 7 * n;
+    view.ori_err_rad = view.pos_err_m + n;
+    view.count = reinterpret_cast<std::int64_t*>(view.ori_err_rad + n);
+    view.outcome = reinterpret_cast<Outcome*>(view.count + n);
+    view.memory = MemoryKind::device;
+  }
+  void upload(const std::vector<double>& host, std::int64_t n) {
+    device_.check(device_.driver().MemcpyHtoDAsync(reinterpret_cast<cuda::CUdeviceptr>(targets), host.data(), std::size_t(n) * 56, nullptr), "copy");
+    device_.check(device_.driver().StreamSynchronize(nullptr), "copy");
+  }
+  std::vector<double> download_q(std::int64_t n, int dof) {
+    std::vector<double> q(static_cast<std::size_t>(n * dof));
+    device_.check(device_.driver().MemcpyDtoHAsync(q.data(), reinterpret_cast<cuda::CUdeviceptr>(view.q), q.size() * 8, nullptr), "copy");
+    device_.check(device_.driver().StreamSynchronize(nullptr), "copy");
+    return q;
+  }
+  double* targets;
+  ResultView view;
+
+ private:
+  const cuda::Device& device_;
+  cuda::DeviceBuffer memory_;
+};
+
+bool first_item = true;
+void item(const std::string& text) {
+  std::printf("%s\n  %s", first_item ? "" : ",", text.c_str());
+  std::fflush(stdout);
+  first_item = false;
+}
+
+std::string format(const char* text, auto... values) {
+  char buffer[1024];
+  std::snprintf(buffer, sizeof buffer, text, values...);
+  return buffer;
+}
+
+void on_device(const Robot& robot, const Solver& solver, cuda::Device& device, std::int64_t n, bool check) {
+  const auto targets = random_targets(robot, n, 1);
+  DeviceArrays arrays(device, n, robot.dof());
+  arrays.upload(targets, n);
+  TargetView view{arrays.targets, n};
+  view.memory = MemoryKind::device;
+  SolveOptions options;
+  std::vector<double> times;
+  const int repeats = n >= 1000000 ? 11 : 101;
+  for (int k = 0; k < repeats; k++) {
+    const auto begin = Clock::now();
+    solver.solve_into(view, options, arrays.view);
+    if (k > 0) times.push_back(seconds_since(begin));
+  }
+  const double median = quantile(times, 0.5);
+  double strict = -1;
+  if (check) {
+    const auto q = arrays.download_q(n, robot.dof());
+    strict = strict_share(robot, targets, q.data(), n);
+  }
+  item(format("{\"case\": \"device arrays\", \"robot\": \"%s\", \"dof\": %d, \"targets\": %lld, \"median_s\": %.4g, \"solves_per_s\": %.5g, \"strict\": %.8f}",
+              robot.name().c_str(), robot.dof(), (long long)n, median, double(n) / median, strict));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  bool quick = false;
+  std::string folder;
+  for (int i = 1; i < argc; i++) {
+    if (std::strcmp(argv[i], "--quick") == 0) {
+      quick = true;
+    } else {
+      folder = argv[i];
+    }
+  }
+  std::printf("[");
+  auto begin = Clock::now();
+  auto device = cuda::Device::get(0);
+  const double context = seconds_since(begin);
+  const Robot panda = Robot::preset("panda");
+  begin = Clock::now();
+  const Solver solver(panda, {.device = "cuda:0"});
+  const double first = seconds_since(begin);
+  item(format("{\"case\": \"first use\", \"device\": \"%s\", \"nvrtc\": \"%s\", \"init_and_context_s\": %.4f, \"solver_s\": %.4f}", device->name().c_str(),
+              solver.compiler().c_str(), context, first));
+  const cuda::Device::Scope scope(*device);
+  auto program = cuda::Program::get(device, panda.chain());
+  item(format("{\"case\": \"program\", \"blocks_at_once\": %d, \"multiprocessors\": %d}", program->search_blocks, device->multiprocessors()));
+
+  // One target, host to host.
+  {
+    const std::int64_t n = 2200;
+    const auto targets = random_targets(panda, n, 7);
+    std::vector<double> q(7), times, all(std::size_t(n * 7));
+    double pose[7], distance, angle;
+    std::int64_t count;
+    Outcome outcome;
+    const ResultView view{q.data(), pose, &distance, &angle, &count, &outcome};
+    for (std::int64_t t = 0; t < n; t++) {
+      const auto start = Clock::now();
+      solver.solve_into({&targets[std::size_t(t) * 7], 1}, {}, view);
+      if (t >= 200) times.push_back(seconds_since(start) * 1e6);
+      std::copy(q.begin(), q.end(), all.begin() + t * 7);
+    }
+    // The floor: an empty kernel and the wait for it.
+    const auto image = cuda::compile("extern \"C\" __global__ void nothing() {}", {}, device->major(), device->minor(), device->driver().version / 1000);
+    cuda::CUmodule module;
+    cuda::CUfunction kernel;
+    device->check(device->driver().ModuleLoadData(&module, image.image.c_str()), "module");
+    device->check(device->driver().ModuleGetFunction(&kernel, module, "nothing"), "function");
+    std::vector<double> floor;
+    for (int k = 0; k < 2200; k++) {
+      const auto start = Clock::now();
+      device->check(device->driver().LaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr), "launch");
+      device->check(device->driver().StreamSynchronize(nullptr), "sync");
+      if (k >= 200) floor.push_back(seconds_since(start) * 1e6);
+    }
+    item(format("{\"case\": \"one target, host to host\", \"median_us\": %.2f, \"p90_us\": %.2f, \"p99_us\": %.2f, \"launch_and_sync_us\": %.2f, \"strict\": %.6f}",
+                quantile(times, 0.5), quantile(times, 0.9), quantile(times, 0.99), quantile(floor, 0.5), strict_share(panda, targets, all.data(), n)));
+  }
+
+  // Throughput, data on the device.
+  for (std::int64_t n : {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000}) {
+    if (quick && n > 1000000) continue;
+    on_device(panda, solver, *device, n, true);
+  }
+
+  // Host arrays.
+  for (std::int64_t n : {1000, 100000, 1000000}) {
+    const auto targets = random_targets(panda, n, 3);
+    std::vector<double> times;
+    Result result;
+    for (int k = 0; k < (quick ? 4 : 11); k++) {
+      const auto start = Clock::now();
+      result = solver.solve(TargetView{targets.data(), n});
+      times.push_back(seconds_since(start));
+    }
+    const double first_call = times.front();
+    times.erase(times.begin());
+    item(format("{\"case\": \"host arrays\", \"targets\": %lld, \"first_s\": %.4g, \"median_s\": %.4g, \"solves_per_s\": %.5g, \"strict\": %.8f}", (long long)n,
+                first_call, quantile(times, 0.5), double(n) / quantile(times, 0.5), strict_share(panda, targets, result.q.data(), n)));
+  }
+
+  // The same bits, however many targets travel together.
+  {
+    const std::int64_t n = quick ? 200000 : 1000000;
+    const auto targets = random_targets(panda, n, 5);
+    const Result all = solver.solve(TargetView{targets.data(), n});
+    const Solver other(panda, {.device = "cuda:0"});
+    bool same = true;
+    for (std::int64_t piece : {1, 7, 1000, 30000}) {
+      for (std::int64_t first_target = 0; first_target < std::min<std::int64_t>(n, piece * 300); first_target += piece) {
+        const std::int64_t count = std::min(piece, n - first_target);
+        const Result part = (first_target / piece % 2 ? other : solver).solve(TargetView{&targets[std::size_t(first_target) * 7], count});
+        same = same && std::memcmp(part.q.data(), &all.q[std::size_t(first_target) * 7], std::size_t(count) * 56) == 0;
+      }
+    }
+    item(format("{\"case\": \"same bits for 1, 7, 1000, 30000 and all targets at once\", \"same\": %s}", same ? "true" : "false"));
+  }
+
+  // Several rows, and unreachable targets.
+  {
+    const std::int64_t n = 10000;
+    const auto targets = random_targets(panda, n, 9);
+    SolveOptions options;
+    options.num_solutions = 64;
+    double best = 1e9;
+    Result result;
+    for (int k = 0; k < 3; k++) {
+      const auto start = Clock::now();
+      result = solver.solve(TargetView{targets.data(), n}, options);
+      best = std::min(best, seconds_since(start));
+    }
+    std::int64_t rows = 0;
+    for (const auto c : result.count) rows += c;
+    item(format("{\"case\": \"64 distinct rows\", \"targets\": %lld, \"seconds\": %.4g, \"rows\": %lld, \"rows_per_s\": %.5g}", (long long)n, best,
+                (long long)rows, double(rows) / best));
+    auto cube = targets;
+    for (std::size_t t = 0; t < std::size_t(n); t += 2) {
+      for (std::size_t k = 0; k < 3; k++) cube[t * 7 + k] = 2 * std::fmod(double(t) * (0.754877666 + 0.1 * double(k)), 1.0) - 1;
+    }
+    double once = 1e9;
+    for (int k = 0; k < 3; k++) {
+      const auto start = Clock::now();
+      result = solver.solve(TargetView{cube.data(), n});
+      once = std::min(once, seconds_since(start));
+    }
+    item(format("{\"case\": \"half of them in a 2 m cube\", \"targets\": %lld, \"seconds\": %.4g, \"targets_per_s\": %.5g, \"solved\": %lld}", (long long)n, once,
+                double(n) / once, (long long)std::count(result.outcome.begin(), result.outcome.end(), Outcome::solved)));
+  }
+
+  // Robots.
+  for (const char* name : {"iiwa14", "ur5e", "fetch"}) {
+    const Robot robot = Robot::preset(name);
+    on_device(robot, Solver(robot, {.device = "cuda:0"}), *device, 1000000, true);
+  }
+  if (!folder.empty()) {
+    for (const char* name : {"panda_ext_12dof", "panda_ext_18dof", "panda_ext_24dof"}) {
+      const Robot robot = Robot::from_urdf_file(folder + "/" + name + ".urdf", {.ee_link = "panda_hand"});
+      const auto start = Clock::now();
+      const Solver chained(robot, {.device = "cuda:0"});
+      item(format("{\"case\": \"first use\", \"robot\": \"%s\", \"solver_s\": %.4f}", name, seconds_since(start)));
+      on_device(robot, chained, *device, 1000000, true);
+    }
+  }
+  std::printf("\n]\n");
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "hjcdik_gpu_bench: %s\n", error.what());
+  return 1;
+}

@@ -1,0 +1,201 @@
+#include "cuda/device.hpp"
+
+#include <unistd.h>
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "cuda/nvrtc.hpp"
+#include "model/embedded.hpp"
+#include "store/store.hpp"
+
+namespace hjcdik::cuda {
+namespace {
+
+constexpr const char* kMainSource = "cuda/kernels/solve.cu";
+
+// In the entry's key: what changes the program but stands in no source.
+constexpr const char* kBuild = "solve 1; -std=c++20 -prec-div=false -prec-sqrt=false -ftz=true";
+
+}  // namespace
+
+std::shared_ptr<Device> Device::get(int index) {
+  static std::mutex mutex;
+  static auto& devices = *new std::map<int, std::weak_ptr<Device>>;
+  const Driver& d = cuda::driver();
+  if (index < 0) {
+    CUcontext current = nullptr;
+    CUdevice device = 0;
+    // In the primary contexts that we use, a device's handle is its index.
+    index = d.CtxGetCurrent(&current) == kSuccess && current != nullptr && d.CtxGetDevice(&device) == kSuccess ? device : 0;
+  }
+  std::lock_guard lock(mutex);
+  if (auto device = devices[index].lock()) {
+    if (device->process_ == getpid()) return device;
+    throw DeviceError("GPU " + std::to_string(index) +
+                      " was already in use when this process was forked, and CUDA cannot go on in the child; start "
+                      "workers with the 'spawn' method, or use device 'cpu' in them");
+  }
+  auto device = std::shared_ptr<Device>(new Device(index));
+  devices[index] = device;
+  return device;
+}
+
+Device::Device(int index) : driver_(&cuda::driver()), index_(index), process_(getpid()) {
+  int count = 0;
+  check(driver_->DeviceGetCount(&count), "cuDeviceGetCount");
+  if (index >= count) {
+    throw DeviceError("there is no GPU " + std::to_string(index) + ": this machine has " + std::to_string(count) +
+                      "; use device 'cpu' or one of cuda:0 .. cuda:" + std::to_string(count - 1));
+  }
+  check(driver_->DeviceGet(&handle_, index), "cuDeviceGet");
+  char name[256] = {};
+  check(driver_->DeviceGetName(name, int(sizeof name) - 1, handle_), "cuDeviceGetName");
+  name_ = name;
+  const auto attribute = [&](DeviceAttribute which, int& value) {
+    check(driver_->DeviceGetAttribute(&value, int(which), handle_), "cuDeviceGetAttribute");
+  };
+  attribute(DeviceAttribute::compute_major, major_);
+  attribute(DeviceAttribute::compute_minor, minor_);
+  attribute(DeviceAttribute::multiprocessors, multiprocessors_);
+  if (10 * major_ + minor_ < 75) {
+    throw DeviceError("GPU " + std::to_string(index) + " (" + name_ + ") has compute capability " +
+                      std::to_string(major_) + "." + std::to_string(minor_) +
+                      ", 7.5 or newer is needed; use device 'cpu'");
+  }
+  check(driver_->DevicePrimaryCtxRetain(&context_, handle_), "cuDevicePrimaryCtxRetain");
+}
+
+Device::~Device() {
+  if (context_ != nullptr && process_ == getpid()) driver_->DevicePrimaryCtxRelease(handle_);
+}
+
+void Device::check(CUresult result, const char* what) const {
+  if (result == kSuccess) return;
+  std::string message = describe(*driver_, what, result) + " on GPU " + std::to_string(index_) +
+                        (name_.empty() ? "" : " (" + name_ + ")");
+  if (result == kErrorOutOfMemory) {
+    message += "; free memory of this GPU, solve fewer targets or candidates at once, or use device 'cpu'";
+  } else if (result >= 700 && result < 800) {
+    message += "; the CUDA context of this process is lost: restart the process";
+  }
+  throw DeviceError(message);
+}
+
+Device::Scope::Scope(const Device& device) : device_(device) {
+  if (device.process_ != getpid()) {
+    throw DeviceError("GPU " + std::to_string(device.index_) +
+                      " was already in use when this process was forked, and CUDA cannot go on in the child; start "
+                      "workers with the 'spawn' method, or use device 'cpu' in them");
+  }
+  device.check(device.driver_->CtxPushCurrent(device.context_), "cuCtxPushCurrent");
+}
+
+Device::Scope::~Scope() {
+  CUcontext popped = nullptr;
+  device_.driver_->CtxPopCurrent(&popped);
+}
+
+Image build_image(const model::Chain& chain, int major, int minor, int max_cuda_major, const std::string& folder) {
+  std::string source;
+  std::vector<std::pair<std::string, std::string_view>> headers;
+  const std::string target = std::to_string(10 * major + minor);
+  std::vector<std::string_view> parts{kBuild, target, chain.header_text};
+  for (int i = 0; i < embedded::gpu_sources_count; i++) {
+    const auto& file = embedded::gpu_sources[i];
+    parts.push_back(file.name);
+    parts.push_back(file.text);
+    if (file.name == kMainSource) {
+      source = file.text;
+    } else {
+      headers.emplace_back(file.name, file.text);
+    }
+  }
+  headers.emplace_back("robot.h", chain.header_text);
+  Image image;
+  image.key = store::content_key(parts);
+  if (auto entry = store::read(folder, image.key)) {
+    image.compiler = std::move(entry->compiler);
+    image.image = std::move(entry->image);
+    return image;
+  }
+  CompileResult result = compile(source, headers, major, minor, max_cuda_major);
+  image.compiler = std::move(result.compiler);
+  image.image = std::move(result.image);
+  image.compiled = true;
+  store::publish(folder, image.key, {image.compiler, image.image});
+  return image;
+}
+
+std::shared_ptr<const Program> Program::get(const std::shared_ptr<Device>& device, const model::Chain& chain) {
+  static std::mutex mutex;
+  static auto& programs = *new std::map<std::pair<int, std::string>, std::weak_ptr<const Program>>;
+  // One build at a time: a second solver of the same robot waits for the first one's.
+  std::lock_guard lock(mutex);
+  const std::pair key{device->index(), chain.header_text};
+  if (auto program = programs[key].lock()) return program;
+  const Image image = build_image(chain, device->major(), device->minor(), device->driver().version / 1000,
+                                  store::default_folder());
+  const Device::Scope scope(*device);
+  auto program = std::shared_ptr<Program>(new Program(device, image.image));
+  program->compiler = image.compiler;
+  program->compiled = image.compiled;
+  programs[key] = program;
+  return program;
+}
+
+Program::Program(std::shared_ptr<Device> device, const std::string& image) : device_(std::move(device)) {
+  const Driver& d = device_->driver();
+  device_->check(d.ModuleLoadData(&module_, image.c_str()), "cuModuleLoadData");
+  try {
+    device_->check(d.ModuleGetFunction(&search, module_, "hjcdik_search"), "cuModuleGetFunction(hjcdik_search)");
+    device_->check(d.ModuleGetFunction(&polish, module_, "hjcdik_polish"), "cuModuleGetFunction(hjcdik_polish)");
+    int blocks = 0;
+    device_->check(d.OccupancyMaxActiveBlocksPerMultiprocessor(&blocks, search, 128, 0),
+                   "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+    search_blocks = std::max(1, blocks) * device_->multiprocessors();
+  } catch (...) {
+    d.ModuleUnload(module_);
+    throw;
+  }
+}
+
+Program::~Program() {
+  try {
+    const Device::Scope scope(*device_);
+    device_->driver().ModuleUnload(module_);
+  } catch (const DeviceError&) {  // a forked child, or a context that is gone
+  }
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  if (address_ != 0) device_->driver().MemFree(address_);
+}
+
+void DeviceBuffer::reserve(std::size_t bytes) {
+  if (bytes <= size_) return;
+  const std::size_t wanted = std::max(bytes, std::size_t(4096));
+  if (address_ != 0) device_->driver().MemFree(address_);
+  address_ = 0;
+  size_ = 0;
+  device_->check(device_->driver().MemAlloc(&address_, wanted), "cuMemAlloc");
+  size_ = wanted;
+}
+
+PinnedBuffer::~PinnedBuffer() {
+  if (data_ != nullptr) device_->driver().MemFreeHost(data_);
+}
+
+void PinnedBuffer::reserve(std::size_t bytes) {
+  if (bytes <= size_) return;
+  const std::size_t wanted = std::max(bytes, std::size_t(4096));
+  if (data_ != nullptr) device_->driver().MemFreeHost(data_);
+  data_ = nullptr;
+  size_ = 0;
+  device_->check(device_->driver().MemHostAlloc(&data_, wanted, kHostAllocPortable | kHostAllocMapped), "cuMemHostAlloc");
+  size_ = wanted;
+  device_->check(device_->driver().MemHostGetDevicePointer(&address_, data_, 0), "cuMemHostGetDevicePointer");
+}
+
+}  // namespace hjcdik::cuda

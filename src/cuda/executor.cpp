@@ -1,0 +1,664 @@
+#include "cuda/executor.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "cpu/threads.hpp"
+#include "cuda/device.hpp"
+#include "cuda/kernels/params.h"
+
+namespace hjcdik::cuda {
+namespace {
+
+constexpr int kBlock = 128;
+// Lanes a target gets to itself cost the others: with many targets each lane has its own, and the few
+// targets that are still unsolved after these starts go on with a whole warp each.
+constexpr int kPauseJob = 8;
+// Host arrays go through the GPU in pieces, several at a time, so that copies and kernels overlap.
+constexpr std::int64_t kPieceTargets = 65536;
+// Device arrays: bounded by memory alone.
+constexpr std::int64_t kDeviceTargets = std::int64_t{1} << 22;
+constexpr int kHostThreads = 8;
+// Ends of jobs brought to the host at once.
+constexpr std::int64_t kJobRows = std::int64_t{1} << 19;
+
+// A stream and the memory of one solve at a time.
+struct Session {
+  Session(const std::shared_ptr<Device>& d)
+      : device(d), targets(*d), search_state(*d), results(*d), rows(*d), jobs(*d), done(*d), staging(*d), mapped(*d) {
+    const Device::Scope scope(*device);
+    device->check(device->driver().StreamCreate(&stream, kStreamNonBlocking), "cuStreamCreate");
+  }
+  ~Session() {
+    if (stream != nullptr) device->driver().StreamDestroy(stream);
+  }
+
+  std::shared_ptr<Device> device;
+  CUstream stream = nullptr;
+  DeviceBuffer targets, search_state, results, rows, jobs, done;
+  PinnedBuffer staging, mapped;
+  unsigned flag = 0;  // last value awaited
+};
+
+// Offsets of arrays that share a buffer, each aligned for its type.
+class Layout {
+ public:
+  template <class T>
+  std::size_t add(std::int64_t count) {
+    const std::size_t at = (size_ + 15) / 16 * 16;
+    size_ = at + std::size_t(count) * sizeof(T);
+    return at;
+  }
+  std::size_t size() const { return size_; }
+
+ private:
+  std::size_t size_ = 0;
+};
+
+// The results of n targets, S = 1, behind each other in one buffer.
+struct ResultArrays {
+  ResultArrays(std::int64_t n, int dof)
+      : q(layout.add<double>(n * dof)),
+        pose(layout.add<double>(n * 7)),
+        distance(layout.add<double>(n)),
+        angle(layout.add<double>(n)),
+        found(layout.add<long long>(n)),
+        outcome(layout.add<unsigned char>(n)) {}
+  Layout layout;
+  std::size_t q, pose, distance, angle, found, outcome;
+};
+
+enum Counter { kNext, kNextLeftover, kLeftoverCount, kRetryCount, kCounters };
+
+// What a search of n targets keeps on the device.
+struct SearchArrays {
+  SearchArrays(std::int64_t n, int dof)
+      : counters(layout.add<u32>(kCounters)),
+        hit_q(layout.add<float>(n * dof)),
+        hit_job(layout.add<int>(n)),
+        near_score(layout.add<float>(n)),
+        near_job(layout.add<int>(n)),
+        leftover(layout.add<u32>(n)),
+        retry(layout.add<u32>(n)) {}
+  Layout layout;
+  std::size_t counters, hit_q, hit_job, near_score, near_job, leftover, retry;
+};
+
+}  // namespace
+
+struct Executor::Impl {
+  const model::Chain* chain;
+  int dof, threads;
+  std::shared_ptr<Device> device;
+  std::shared_ptr<const Program> program;
+
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Session>> idle;
+
+  // A session of the executor's, for the life of the lease.
+  class Lease {
+   public:
+    explicit Lease(Impl& impl) : impl_(impl) {
+      {
+        std::lock_guard lock(impl.mutex);
+        if (!impl.idle.empty()) {
+          session_ = std::move(impl.idle.back());
+          impl.idle.pop_back();
+        }
+      }
+      if (!session_) session_ = std::make_unique<Session>(impl.device);
+    }
+    ~Lease() {
+      std::lock_guard lock(impl_.mutex);
+      impl_.idle.push_back(std::move(session_));
+    }
+    Session& operator*() { return *session_; }
+
+   private:
+    Impl& impl_;
+    std::unique_ptr<Session> session_;
+  };
+
+  const Driver& driver() const { return device->driver(); }
+  void check(CUresult result, const char* what) const { device->check(result, what); }
+
+  template <class Params>
+  void launch(CUfunction kernel, std::int64_t blocks, CUstream stream, const Params& params) const {
+    void* arguments[] = {const_cast<Params*>(&params)};
+    check(driver().LaunchKernel(kernel, unsigned(blocks), 1, 1, kBlock, 1, 1, 0, stream, arguments, nullptr),
+          "cuLaunchKernel");
+  }
+
+  SearchParams search_params(const SolveOptions& o) const {
+    SearchParams p{};
+    const Budget b = budget(o.batch_size);
+    p.job_end = int(b.candidates * b.starts_per_candidate);
+    p.pause_job = p.job_end;
+    p.job_end_out_of_reach = std::min(p.job_end, kStartsOutOfReach);
+    p.seed = o.seed;
+    p.starts_per_candidate = int(b.starts_per_candidate);
+    p.iterations = kIterations;
+    p.coarse_sweeps = o.coarse_sweeps;
+    p.greedy = o.coarse_order == CoarseOrder::greedy;
+    p.orientation_weight = float(orientation_weight(*chain));
+    p.damping_floor = float(damping_floor(*chain));
+    p.position_tolerance = search_position_tolerance(*chain);
+    p.orientation_tolerance = kSearchOrientation;
+    p.group = 32;
+    p.fetch = 1;
+    p.reach = chain->reach;
+    std::copy_n(chain->anchor, 3, p.anchor);
+    std::copy_n(chain->wrist, 3, p.wrist);
+    std::copy_n(chain->span, 2, p.span);
+    return p;
+  }
+
+  PolishParams polish_params(const SolveOptions& o) const {
+    PolishParams p{};
+    const bool fp32 = o.precision == Precision::fp32;
+    p.iterations = fp32 ? 0 : kPolishIterations;
+    p.last_step_below = kLastPolishStep;
+    p.converged = fp32 ? kConvergedFp32 : kConverged;
+    p.orientation_weight = orientation_weight(*chain);
+    p.damping_floor = damping_floor(*chain);
+    return p;
+  }
+
+  // Searches and polishes `count` targets, one row each, into device memory `results`. Leaves work in the
+  // stream.
+  void enqueue(Session& s, const SolveOptions& o, const double* targets, const double* one_target,
+               std::int64_t stride, std::int64_t count, const PolishParams& outputs, bool list_retries,
+               CUstream stream) const {
+    const std::int64_t lanes = std::int64_t(program->search_blocks) * kBlock;
+    const SearchArrays arrays(count, dof);
+    s.search_state.reserve(arrays.layout.size());
+    const auto at = [&](std::size_t offset) { return s.search_state.address() + offset; };
+    const auto counter = [&](Counter c) { return reinterpret_cast<u32*>(at(arrays.counters + sizeof(u32) * c)); };
+
+    SearchParams p = search_params(o);
+    p.targets = targets;
+    if (one_target != nullptr) std::copy_n(one_target, 7, p.target);
+    p.target_stride = stride;
+    p.count = u32(count);
+    p.hit_q = reinterpret_cast<float*>(at(arrays.hit_q));
+    p.hit_job = reinterpret_cast<int*>(at(arrays.hit_job));
+    p.near_score = reinterpret_cast<float*>(at(arrays.near_score));
+    p.near_job = reinterpret_cast<int*>(at(arrays.near_job));
+    while (p.group > 1 && count * p.group > lanes) p.group /= 2;
+    const bool all_at_once = count * p.group <= lanes;
+    const bool pause = p.group < 32 && p.job_end > kPauseJob;
+    if (!all_at_once || pause || list_retries) {
+      check(driver().MemsetD32Async(at(arrays.counters), 0, kCounters, stream), "cuMemsetD32Async");
+    }
+    if (!all_at_once) {
+      p.next = counter(kNext);
+      p.fetch = int(std::clamp<std::int64_t>(count / (lanes / 32 * 4), 1, 32));
+    }
+    if (pause) {
+      p.pause_job = kPauseJob;
+      p.leftover = reinterpret_cast<u32*>(at(arrays.leftover));
+      p.leftover_count = counter(kLeftoverCount);
+    }
+    const std::int64_t blocks = std::min<std::int64_t>((count * p.group + kBlock - 1) / kBlock, program->search_blocks);
+    launch(program->search, blocks, stream, p);
+    if (pause) {
+      SearchParams rest = p;
+      rest.list = p.leftover;
+      rest.list_count = p.leftover_count;
+      rest.next = counter(kNextLeftover);
+      rest.job_begin = kPauseJob;
+      rest.pause_job = rest.job_end;
+      rest.group = 32;
+      rest.fetch = 1;
+      launch(program->search, std::min<std::int64_t>((count + 3) / 4, program->search_blocks), stream, rest);
+    }
+    PolishParams out = outputs;
+    out.of_targets = true;
+    out.targets = targets;
+    if (one_target != nullptr) std::copy_n(one_target, 7, out.target);
+    out.target_stride = stride;
+    out.hit_q = p.hit_q;
+    out.hit_job = p.hit_job;
+    out.count = u32(count);
+    if (list_retries) {
+      out.retry = reinterpret_cast<u32*>(at(arrays.retry));
+      out.retry_count = counter(kRetryCount);
+    }
+    launch(program->polish, (count + kBlock - 1) / kBlock, stream, out);
+  }
+
+  void set_results(PolishParams& p, CUdeviceptr base, const ResultArrays& a) const {
+    p.q = reinterpret_cast<double*>(base + a.q);
+    p.pose = reinterpret_cast<double*>(base + a.pose);
+    p.distance = reinterpret_cast<double*>(base + a.distance);
+    p.angle = reinterpret_cast<double*>(base + a.angle);
+    p.found = reinterpret_cast<long long*>(base + a.found);
+    p.outcome = reinterpret_cast<unsigned char*>(base + a.outcome);
+  }
+
+  // One row for each of targets first .. first + count - 1 of host arrays.
+  void solve_piece(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
+                   const ResultView& out) {
+    const Device::Scope scope(*device);
+    const ResultArrays arrays(count, dof);
+    PolishParams p = polish_params(problem.options);
+    const double* given = problem.targets.data + first * problem.targets.stride;
+    const char* host = nullptr;
+    if (count == 1) {
+      // The target travels with the launch and the results come straight to the host, which waits for
+      // a flag: no copies.
+      s.mapped.reserve(arrays.layout.size() + 64);
+      auto* flag = static_cast<volatile unsigned*>(s.mapped.data());
+      if (s.flag == 0) {
+        *flag = 0;
+        s.done.reserve(sizeof(u32));
+        check(driver().MemsetD32Async(s.done.address(), 0, 1, s.stream), "cuMemsetD32Async");
+      }
+      p.flag = reinterpret_cast<u32*>(s.mapped.address());
+      p.flag_value = ++s.flag == 0 ? ++s.flag : s.flag;
+      p.blocks_done = s.done.as<u32>();
+      set_results(p, s.mapped.address() + 64, arrays);
+      enqueue(s, problem.options, nullptr, given, 7, 1, p, false, s.stream);
+      for (unsigned spins = 0; *flag != p.flag_value; spins++) {
+        // A failed launch never sets the flag.
+        if (spins % 4096 == 4095) {
+          const CUresult state = driver().StreamQuery(s.stream);
+          if (state != kSuccess && state != kErrorNotReady) check(state, "solving");
+          if (state == kSuccess && *flag != p.flag_value) check(driver().StreamSynchronize(s.stream), "solving");
+        }
+      }
+      std::atomic_thread_fence(std::memory_order_acquire);
+      host = static_cast<const char*>(s.mapped.data()) + 64;
+    } else {
+      s.targets.reserve(std::size_t(count) * 7 * sizeof(double));
+      s.results.reserve(arrays.layout.size());
+      s.staging.reserve(std::max(std::size_t(count) * 7 * sizeof(double), arrays.layout.size()));
+      auto* staged = static_cast<double*>(s.staging.data());
+      if (problem.targets.stride == 7) {
+        std::memcpy(staged, given, std::size_t(count) * 7 * sizeof(double));
+      } else {
+        for (std::int64_t t = 0; t < count; t++) std::copy_n(given + t * problem.targets.stride, 7, staged + 7 * t);
+      }
+      check(driver().MemcpyHtoDAsync(s.targets.address(), staged, std::size_t(count) * 7 * sizeof(double), s.stream),
+            "cuMemcpyHtoDAsync");
+      set_results(p, s.results.address(), arrays);
+      enqueue(s, problem.options, s.targets.as<double>(), nullptr, 7, count, p, false, s.stream);
+      check(driver().MemcpyDtoHAsync(staged, s.results.address(), arrays.layout.size(), s.stream),
+            "cuMemcpyDtoHAsync");
+      check(driver().StreamSynchronize(s.stream), "solving");
+      host = static_cast<const char*>(s.staging.data());
+    }
+    copy_out(host, arrays, first, count, out);
+    for (std::int64_t t = first; t < first + count; t++) {
+      if (static_cast<unsigned char>(out.outcome[t]) == kRetry) solve_rounds(s, problem, t, 1, out);
+    }
+  }
+
+  void copy_out(const char* host, const ResultArrays& a, std::int64_t first, std::int64_t count,
+                const ResultView& out) const {
+    std::memcpy(out.q + first * dof, host + a.q, std::size_t(count * dof) * sizeof(double));
+    std::memcpy(out.pose + first * 7, host + a.pose, std::size_t(count * 7) * sizeof(double));
+    std::memcpy(out.pos_err_m + first, host + a.distance, std::size_t(count) * sizeof(double));
+    std::memcpy(out.ori_err_rad + first, host + a.angle, std::size_t(count) * sizeof(double));
+    std::memcpy(out.count + first, host + a.found, std::size_t(count) * sizeof(std::int64_t));
+    std::memcpy(out.outcome + first, host + a.outcome, std::size_t(count));
+  }
+
+  void solve_rounds(Session& s, const Problem& problem, std::int64_t first, std::int64_t count, const ResultView& out);
+  void solve_rounds_device(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
+                           const ResultView& out, CUstream stream);
+  void solve_device(const Problem& problem, const ResultView& out);
+};
+
+namespace {
+
+// The loops of a general solve, their arrays on the host.
+class RoundsEngine final : public Engine {
+ public:
+  RoundsEngine(const Executor::Impl& impl, Session& session, const SolveOptions& options)
+      : impl_(impl), s_(session), options_(options) {}
+
+  void search(SearchTask& task) override {
+    const std::int64_t dof = task.chain->dof;
+    for (std::int32_t i = 0; i < task.count; i++) {
+      TargetState& t = task.targets[task.order[i]];
+      t.hits = 0;
+      t.near_hits = 0;
+    }
+    near_.assign(std::size_t(task.count), {});
+    active_.clear();
+    for (std::int32_t i = 0; i < task.count; i++) {
+      const TargetState& t = task.targets[task.order[i]];
+      if (t.next_job < t.job_end) active_.push_back(i);
+    }
+    while (!active_.empty()) {
+      still_.clear();
+      // More jobs a target in later rounds: those that are left are the hard ones.
+      std::int32_t jobs = 1;
+      for (const std::int32_t i : active_) {
+        const TargetState& t = task.targets[task.order[i]];
+        const std::int64_t wanted = task.job_errors != nullptr || t.need == 0 ? t.job_end : 2 * std::int64_t(t.need - t.hits);
+        jobs = std::int32_t(std::max<std::int64_t>(jobs, std::min<std::int64_t>(wanted, t.job_end - t.next_job)));
+      }
+      jobs = std::int32_t(std::min<std::int64_t>((jobs + 31) / 32 * 32, kJobRows));
+      const std::size_t piece = std::size_t(std::max<std::int64_t>(1, kJobRows / jobs));
+      for (std::size_t first = 0; first < active_.size(); first += piece) {
+        run_jobs(task, first, std::min(piece, active_.size() - first), jobs, dof);
+      }
+      std::swap(active_, still_);
+    }
+    for (std::int32_t i = 0; i < task.count; i++) keep_nearest(task, i, dof);
+  }
+
+  void polish(PolishTask& task) override {
+    PolishParams p = impl_.polish_params(options_);
+    p.iterations = task.iterations;
+    p.last_step_below = task.last_step_below;
+    run_rows(p, task.count, task.start, task.q, nullptr, nullptr, nullptr);
+  }
+
+  void evaluate(EvaluateTask& task) override {
+    PolishParams p = impl_.polish_params(options_);
+    p.iterations = 0;
+    run_rows(p, task.count, task.start, const_cast<double*>(task.q), task.tool, task.distance, task.angle);
+  }
+
+ private:
+  struct NearHit {
+    float score;
+    std::int32_t job;
+    std::vector<float> q;
+  };
+
+  void check(CUresult result, const char* what) const { impl_.check(result, what); }
+
+  // Runs the next `jobs` jobs of some targets to their ends and takes what they found in job order.
+  void run_jobs(SearchTask& task, std::size_t first, std::size_t count, std::int32_t jobs, std::int64_t dof) {
+    const Driver& d = impl_.driver();
+    const std::int64_t n = std::int64_t(count), warm_targets = task.warm_target_stride > 0 ? n : 1;
+    Layout in;
+    const auto starts = in.add<float>(n * 12);
+    const auto ranges = in.add<int>(2 * n);
+    const auto warm = in.add<float>(task.warm_rows > 0 ? warm_targets * task.warm_rows * dof : 0);
+    const auto next = in.add<u32>(1);
+    Layout out;
+    const auto job_q = out.add<float>(n * jobs * dof);
+    const auto job_errors = out.add<float>(2 * n * jobs);
+    s_.rows.reserve(in.size());
+    s_.jobs.reserve(out.size());
+    s_.staging.reserve(std::max(in.size(), out.size()));
+    char* host = static_cast<char*>(s_.staging.data());
+    for (std::int64_t k = 0; k < n; k++) {
+      const std::int32_t target = task.order[active_[first + std::size_t(k)]];
+      const TargetState& t = task.targets[target];
+      std::memcpy(host + starts + std::size_t(k) * 48, t.start, 48);
+      const int range[2] = {t.next_job, t.next_job + std::min(jobs, t.job_end - t.next_job)};
+      std::memcpy(host + ranges + std::size_t(k) * 8, range, 8);
+      if (task.warm_rows > 0 && (k == 0 || task.warm_target_stride > 0)) {
+        std::memcpy(host + warm + std::size_t(k * task.warm_rows * dof) * 4, task.warm + target * task.warm_target_stride,
+                    std::size_t(task.warm_rows * dof) * 4);
+      }
+    }
+    std::memset(host + next, 0, sizeof(u32));
+    check(d.MemcpyHtoDAsync(s_.rows.address(), host, in.size(), s_.stream), "cuMemcpyHtoDAsync");
+    SearchParams p = impl_.search_params(options_);
+    const CUdeviceptr base = s_.rows.address();
+    p.starts = reinterpret_cast<float*>(base + starts);
+    p.job_range = reinterpret_cast<int*>(base + ranges);
+    p.warm = reinterpret_cast<float*>(base + warm);
+    p.warm_target_stride = task.warm_target_stride > 0 ? task.warm_rows * dof : 0;
+    p.warm_rows = task.warm_rows;
+    p.next = reinterpret_cast<u32*>(base + next);
+    p.count = u32(n);
+    p.jobs = jobs;
+    p.job_q = reinterpret_cast<float*>(s_.jobs.address() + job_q);
+    p.job_errors = reinterpret_cast<float*>(s_.jobs.address() + job_errors);
+    impl_.launch(impl_.program->search, std::min<std::int64_t>((n * 32 + kBlock - 1) / kBlock, impl_.program->search_blocks),
+                 s_.stream, p);
+    check(d.MemcpyDtoHAsync(host, s_.jobs.address(), out.size(), s_.stream), "cuMemcpyDtoHAsync");
+    check(d.StreamSynchronize(s_.stream), "solving");
+    task.lane_iterations += n * jobs;  // an upper bound of starts; iterations are not counted on the GPU
+
+    const auto* all_q = reinterpret_cast<const float*>(host + job_q);
+    const auto* errors = reinterpret_cast<const float*>(host + job_errors);
+    for (std::int64_t k = 0; k < n; k++) {
+      const std::int32_t i = active_[first + std::size_t(k)], target = task.order[i];
+      TargetState& t = task.targets[target];
+      const std::int32_t begin = t.next_job, end = begin + std::min(jobs, t.job_end - begin);
+      for (; t.next_job < end; t.next_job++) {
+        const std::int64_t row = k * jobs + (t.next_job - begin);
+        const float distance = errors[2 * row], angle = errors[2 * row + 1];
+        if (task.job_errors != nullptr) {
+          task.job_errors[2 * std::int64_t(t.next_job)] = distance;
+          task.job_errors[2 * std::int64_t(t.next_job) + 1] = angle;
+        } else if (distance < task.position_tolerance && angle < task.orientation_tolerance) {
+          const std::int64_t hit = std::int64_t(target) * task.hit_capacity + t.hits;
+          task.hit_job[hit] = t.next_job;
+          std::copy_n(all_q + row * dof, dof, task.hit_q + hit * dof);
+          if (++t.hits == t.need) {
+            t.next_job++;
+            break;
+          }
+        } else {
+          auto& near = near_[std::size_t(i)];
+          near.push_back({distance + 0.3f * angle, t.next_job, std::vector<float>(all_q + row * dof, all_q + (row + 1) * dof)});
+        }
+      }
+      if ((t.need == 0 || t.hits < t.need) && t.next_job < t.job_end) still_.push_back(i);
+    }
+  }
+
+  void keep_nearest(SearchTask& task, std::int32_t i, std::int64_t dof) {
+    const std::int32_t target = task.order[i];
+    TargetState& t = task.targets[target];
+    auto& near = near_[std::size_t(i)];
+    if (t.need > 0 && t.hits == t.need) return;
+    const std::size_t n = std::min(near.size(), std::size_t(task.near_capacity));
+    std::partial_sort(near.begin(), near.begin() + std::ptrdiff_t(n), near.end(), [](const NearHit& a, const NearHit& b) {
+      return a.score != b.score ? a.score < b.score : a.job < b.job;
+    });
+    for (std::size_t r = 0; r < n; r++) {
+      const std::int64_t row = std::int64_t(target) * task.near_capacity + std::int64_t(r);
+      task.near_score[row] = near[r].score;
+      task.near_job[row] = near[r].job;
+      std::copy_n(near[r].q.data(), dof, task.near_q + row * dof);
+    }
+    t.near_hits = std::int32_t(n);
+  }
+
+  void run_rows(PolishParams p, std::int32_t count, const double* const* start, double* q, double* tool,
+                double* distance, double* angle) {
+    if (count == 0) return;
+    const Driver& d = impl_.driver();
+    const std::int64_t n = count, dof = impl_.dof;
+    Layout layout;
+    const auto starts = layout.add<double>(n * 12), row_q = layout.add<double>(n * dof);
+    const std::size_t in_size = layout.size();
+    const auto tools = layout.add<double>(n * 12), distances = layout.add<double>(n), angles = layout.add<double>(n);
+    s_.rows.reserve(layout.size());
+    s_.staging.reserve(layout.size());
+    char* host = static_cast<char*>(s_.staging.data());
+    for (std::int64_t r = 0; r < n; r++) std::memcpy(host + starts + std::size_t(r) * 96, start[r], 96);
+    std::memcpy(host + row_q, q, std::size_t(n * dof) * sizeof(double));
+    check(d.MemcpyHtoDAsync(s_.rows.address(), host, in_size, s_.stream), "cuMemcpyHtoDAsync");
+    const CUdeviceptr base = s_.rows.address();
+    p.of_targets = false;
+    p.starts = reinterpret_cast<double*>(base + starts);
+    p.row_q = reinterpret_cast<double*>(base + row_q);
+    p.tool = reinterpret_cast<double*>(base + tools);
+    p.distance = reinterpret_cast<double*>(base + distances);
+    p.angle = reinterpret_cast<double*>(base + angles);
+    p.count = u32(n);
+    impl_.launch(impl_.program->polish, (n + kBlock - 1) / kBlock, s_.stream, p);
+    check(d.MemcpyDtoHAsync(host, s_.rows.address(), layout.size(), s_.stream), "cuMemcpyDtoHAsync");
+    check(d.StreamSynchronize(s_.stream), "solving");
+    if (p.iterations > 0) std::memcpy(q, host + row_q, std::size_t(n * dof) * sizeof(double));
+    if (tool != nullptr) {
+      std::memcpy(tool, host + tools, std::size_t(n) * 96);
+      std::memcpy(distance, host + distances, std::size_t(n) * sizeof(double));
+      std::memcpy(angle, host + angles, std::size_t(n) * sizeof(double));
+    }
+  }
+
+  const Executor::Impl& impl_;
+  Session& s_;
+  const SolveOptions& options_;
+  std::vector<std::int32_t> active_, still_;
+  std::vector<std::vector<NearHit>> near_;
+};
+
+}  // namespace
+
+// Everything but one row a target: the worker's rounds, their loops on the GPU.
+void Executor::Impl::solve_rounds(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
+                                  const ResultView& out) {
+  thread_local Worker worker;
+  const Device::Scope scope(*device);
+  RoundsEngine engine(*this, s, problem.options);
+  worker.solve(engine, problem, first, count, out);
+}
+
+// Targets and results in device memory, one row a target.
+void Executor::Impl::solve_device(const Problem& problem, const ResultView& out) {
+  Lease lease(*this);
+  Session& s = *lease;
+  const Device::Scope scope(*device);
+  const auto stream = static_cast<CUstream>(problem.targets.stream);
+  const std::int64_t targets = problem.targets.rows;
+  const SolveOptions& o = problem.options;
+  if (o.num_solutions > 1 || o.q_init_rows > 0 || o.stats) {
+    const std::int64_t piece = std::clamp<std::int64_t>(std::int64_t{65536} / hits_per_target(o), 1, 1024);
+    for (std::int64_t first = 0; first < targets; first += piece) {
+      solve_rounds_device(s, problem, first, std::min(piece, targets - first), out, stream);
+    }
+    return;
+  }
+  for (std::int64_t first = 0; first < targets; first += kDeviceTargets) {
+    const std::int64_t count = std::min(kDeviceTargets, targets - first);
+    PolishParams p = polish_params(problem.options);
+    p.q = out.q + first * dof;
+    p.pose = out.pose + first * 7;
+    p.distance = out.pos_err_m + first;
+    p.angle = out.ori_err_rad + first;
+    p.found = reinterpret_cast<long long*>(out.count) + first;
+    p.outcome = reinterpret_cast<unsigned char*>(out.outcome) + first;
+    const double* data = problem.targets.data + first * problem.targets.stride;
+    enqueue(s, problem.options, data, nullptr, problem.targets.stride, count, p, true, stream);
+    // What the polish did not confirm: rare, and solved again in rounds.
+    s.staging.reserve(sizeof(u32) * kCounters);
+    auto* counters = static_cast<u32*>(s.staging.data());
+    check(driver().MemcpyDtoHAsync(counters, s.search_state.address(), sizeof(u32) * kCounters, stream),
+          "cuMemcpyDtoHAsync");
+    check(driver().StreamSynchronize(stream), "solving");
+    std::vector<u32> retries(counters[kRetryCount]);
+    if (retries.empty()) continue;
+    check(driver().MemcpyDtoHAsync(retries.data(), s.search_state.address() + SearchArrays(count, dof).retry,
+                                   retries.size() * sizeof(u32), stream),
+          "cuMemcpyDtoHAsync");
+    check(driver().StreamSynchronize(stream), "solving");
+    for (const u32 t : retries) solve_rounds_device(s, problem, first + t, 1, out, stream);
+  }
+}
+
+// The same with all options, through host memory.
+void Executor::Impl::solve_rounds_device(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
+                                         const ResultView& out, CUstream stream) {
+  const std::int64_t rows = count * problem.options.num_solutions, stride = problem.targets.stride;
+  std::vector<double> targets(std::size_t((count - 1) * stride + 7)), q(std::size_t(rows * dof)), pose(std::size_t(rows * 7)),
+      distance(static_cast<std::size_t>(rows)), angle(static_cast<std::size_t>(rows));
+  std::vector<std::int64_t> found(static_cast<std::size_t>(count));
+  std::vector<Outcome> outcome(static_cast<std::size_t>(count));
+  const auto down = [&](void* to, const void* from, std::size_t bytes) {
+    check(driver().MemcpyDtoHAsync(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream), "cuMemcpyDtoHAsync");
+  };
+  const auto up = [&](void* to, const void* from, std::size_t bytes) {
+    check(driver().MemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream), "cuMemcpyHtoDAsync");
+  };
+  down(targets.data(), problem.targets.data + first * stride, targets.size() * sizeof(double));
+  check(driver().StreamSynchronize(stream), "solving");
+  Problem on_host = problem;
+  on_host.targets = {targets.data(), count, stride};
+  if (on_host.options.q_init_per_target) on_host.options.q_init += first * on_host.options.q_init_rows * dof;
+  const ResultView view{q.data(),     pose.data(),    distance.data(), angle.data(),
+                        found.data(), outcome.data(), problem.options.stats ? out.stats + first : nullptr};
+  solve_rounds(s, on_host, 0, count, view);
+  const std::int64_t to = first * problem.options.num_solutions;
+  up(out.q + to * dof, q.data(), q.size() * sizeof(double));
+  up(out.pose + to * 7, pose.data(), pose.size() * sizeof(double));
+  up(out.pos_err_m + to, distance.data(), distance.size() * sizeof(double));
+  up(out.ori_err_rad + to, angle.data(), angle.size() * sizeof(double));
+  up(out.count + first, found.data(), found.size() * sizeof(std::int64_t));
+  up(out.outcome + first, outcome.data(), outcome.size());
+  check(driver().StreamSynchronize(stream), "solving");
+}
+
+Executor::Executor(const model::Chain& chain, int index, int threads) : impl_(std::make_unique<Impl>()) {
+  impl_->chain = &chain;
+  impl_->dof = chain.constants.dof;
+  impl_->threads = threads;
+  impl_->device = Device::get(index);
+  impl_->program = Program::get(impl_->device, chain);
+}
+
+Executor::~Executor() {
+  try {
+    const Device::Scope scope(*impl_->device);
+    impl_->idle.clear();
+  } catch (const DeviceError&) {
+    // A forked child must not touch the parent's device: its handles are left alone.
+    for (auto& session : impl_->idle) session.release();
+  }
+}
+
+int Executor::device_index() const { return impl_->device->index(); }
+const std::string& Executor::compiler() const { return impl_->program->compiler; }
+
+void Executor::solve(const Problem& problem, const ResultView& out,
+                     const std::function<void(std::int64_t)>& progress) const {
+  Impl& impl = *impl_;
+  const SolveOptions& o = problem.options;
+  std::atomic<std::int64_t> next{0}, done{0};
+  const std::int64_t targets = problem.targets.rows;
+  std::int64_t failed = 0;
+  std::mutex failed_mutex;
+  try {
+    if (problem.targets.memory == MemoryKind::device) return impl.solve_device(problem, out);
+    const bool one_row = o.num_solutions == 1 && o.q_init_rows == 0 && !o.stats;
+    const std::int64_t piece =
+        one_row ? kPieceTargets : std::clamp<std::int64_t>(std::int64_t{65536} / hits_per_target(o), 1, 1024);
+    const auto caller = std::this_thread::get_id();
+    const std::function<void()> work = [&] {
+      Impl::Lease session(impl);
+      for (;;) {
+        const std::int64_t first = next.fetch_add(piece, std::memory_order_relaxed);
+        if (first >= targets) return;
+        const std::int64_t count = std::min(piece, targets - first);
+        try {
+          if (one_row) {
+            impl.solve_piece(*session, problem, first, count, out);
+          } else {
+            impl.solve_rounds(*session, problem, first, count, out);
+          }
+        } catch (...) {
+          next.store(targets, std::memory_order_relaxed);
+          std::lock_guard lock(failed_mutex);
+          failed = first;
+          throw;
+        }
+        done.fetch_add(count, std::memory_order_relaxed);
+        if (progress && std::this_thread::get_id() == caller) progress(done.load(std::memory_order_relaxed));
+      }
+    };
+    const std::int64_t pieces = (targets + piece - 1) / piece;
+    cpu::run_parallel(int(std::min<std::int64_t>({impl.threads, kHostThreads, pieces})) - 1, work);
+    if (progress) progress(done.load());
+  } catch (const DeviceError& error) {
+    throw SolveError(error.what(), failed, done.load());
+  }
+}
+
+}  // namespace hjcdik::cuda

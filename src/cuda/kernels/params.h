@@ -1,0 +1,91 @@
+// What the host hands to the kernels. Compiled by the host's compiler and by NVRTC.
+#pragma once
+
+#include "core/config.h"
+
+namespace hjcdik::cuda {
+
+using core::u32;
+
+constexpr unsigned char kRetry = 255;
+
+// The search: groups of lanes of a warp, each at one target at a time.
+struct SearchParams {
+  const double* targets;  // rows of x y z qw qx qy qz; null: the one in `target`, or `starts`
+  long long target_stride;
+  double target[7];
+  const float* starts;    // of each target instead, 12 numbers as TargetState::start
+  const u32* list;        // which targets; null: 0 .. count - 1
+  const u32* list_count;  // how many are in the list; null: count
+  u32 count;
+  u32* next;  // work counter, zero before the launch; null: group g takes target g, one each
+
+  // Jobs as in solver/tasks.h: job_begin .. job_end - 1; a target without a hit below pause_job
+  // goes to the leftover list there.
+  int job_begin, pause_job, job_end, job_end_out_of_reach;
+  u32* leftover;
+  u32* leftover_count;
+
+  // Per target. hit_job: the first job that converged, or -1 - the nearest one's; hit_q its end.
+  float* hit_q;
+  int* hit_job;
+  // The nearest end so far, kept between the launches of one solve.
+  float* near_score;
+  int* near_job;
+
+  // Instead, with null for all of the above: the end of every job, with distance and angle. The i-th target
+  // of the list runs jobs job_range[2 i] .. job_range[2 i + 1] - 1, whose rows begin at i * jobs.
+  const int* job_range;
+  int jobs;
+  float* job_q;
+  float* job_errors;
+
+  const float* warm;  // warm_rows x dof a target
+  long long warm_target_stride;
+  int warm_rows;
+
+  u32 seed;
+  int starts_per_candidate, iterations, coarse_sweeps, greedy;
+  float orientation_weight, damping_floor, position_tolerance, orientation_tolerance;
+  int group;  // lanes a target: 1, 2, 4, 8, 16 or 32
+  int fetch;  // targets that a warp takes from the counter at once, 1 .. 32
+
+  // model::may_reach
+  double reach, anchor[3], wrist[3], span[2];
+};
+
+// The polish, and the rows as users get them: one thread a row.
+struct PolishParams {
+  // Either targets with hits of the search, or rows on their own.
+  bool of_targets;
+  const double* targets;  // null: the one in `target`
+  long long target_stride;
+  double target[7];
+  const float* hit_q;
+  const int* hit_job;
+  const double* starts;  // rows of 12; null with targets
+  double* row_q;         // rows of dof, in and out; null with targets
+  u32 count;
+
+  int iterations;  // 0: evaluate only
+  double last_step_below, converged, orientation_weight, damping_floor;
+
+  // Results of targets.
+  double* q;
+  double* pose;
+  double* distance;
+  double* angle;
+  long long* found;
+  unsigned char* outcome;
+  // Outcome kRetry: the polish did not confirm the search's hit.
+  u32* retry;  // those targets; null: not wanted
+  u32* retry_count;
+  // Results of rows.
+  double* tool;
+  // Written last, where the host waits for it; null: not wanted.
+  u32* flag;
+  u32 flag_value;
+  u32* blocks_done;  // zero before the launch and after it
+};
+
+}  // namespace hjcdik::cuda

@@ -1,0 +1,342 @@
+// The GPU programs of one robot: NVRTC compiles this text with the robot's chain in "robot.h".
+#include "core/coordinate_descent.h"
+#include "core/levenberg_marquardt.h"
+#include "core/random.h"
+#include "core/target.h"
+#include "cuda/kernels/params.h"
+#include "robot.h"
+
+namespace hjcdik::cuda {
+
+using namespace hjcdik::core;
+using robot::chain_f32;
+using robot::chain_f64;
+
+constexpr int kDof = robot::dof;
+constexpr int kWarps = 4;  // a block
+constexpr int kNone = 0x7fffffff;
+constexpr u32 kAll = 0xffffffffu;
+
+// A target waiting in shared memory for a group of its warp. The odd size keeps lanes that read
+// neighbouring entries in different banks.
+struct Waiting {
+  float start[12];
+  int target, index, job_end;
+};
+
+__device__ bool may_reach(const SearchParams& p, const double* target, const double* r) {
+  const double* origin = chain_f64.start + 9;
+  double to_origin = 0, to_anchor = 0;
+  for (int i = 0; i < 3; i++) {
+    const double d = target[i] - origin[i];
+    to_origin += d * d;
+    const double w = target[i] + r[3 * i] * p.wrist[0] + r[3 * i + 1] * p.wrist[1] + r[3 * i + 2] * p.wrist[2] - p.anchor[i];
+    to_anchor += w * w;
+  }
+  const double wrist = ::sqrt(to_anchor);
+  return ::sqrt(to_origin) <= p.reach && wrist >= p.span[0] && wrist <= p.span[1];
+}
+
+__device__ int reduce_min(int value, int group) {
+  for (int offset = group / 2; offset > 0; offset /= 2) value = ::min(value, __shfl_xor_sync(kAll, value, offset));
+  return value;
+}
+
+extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const SearchParams p) {
+  __shared__ Waiting waiting[kWarps][32];
+  Waiting* const queue = waiting[threadIdx.x / 32];
+  const int lane = threadIdx.x & 31, member = lane & (p.group - 1);
+  const u32 group_mask = p.group == 32 ? kAll : ((1u << p.group) - 1u) << (lane - member);
+  const u32 below = (1u << lane) - 1u;
+  const u32 count = p.list_count != nullptr ? *p.list_count : p.count;
+  const Weights<float> weights = {
+      {1.0f, 1.0f, 1.0f, p.orientation_weight, p.orientation_weight, p.orientation_weight}, p.damping_floor};
+
+  int queue_head = 0, queue_size = 0;
+  bool more = true;  // targets that no warp has taken yet
+
+  // The same in all lanes of a group.
+  int target = -1, index = 0, next_job = 0, limit = 0, job_end = 0, best = kNone;
+  bool replay = false;
+  // The lane's own.
+  bool active = false, holder = false;
+  int job = 0, iteration = 0;
+  float q[kDof], stall = 0, error = 0, previous_error = 0, near_score = 0;
+  int near_job = kNone;
+  Frame<float> start = {};
+
+  for (;;) {
+    // Groups without a target take one from the warp's queue, which is filled 32 at a time.
+    u32 need = __ballot_sync(kAll, target < 0 && member == 0);
+    while (need != 0) {
+      if (queue_head == queue_size) {
+        if (!more) break;
+        u32 first = 0;
+        if (p.next != nullptr) {
+          if (lane == 0) first = atomicAdd(p.next, u32(p.fetch));
+          first = __shfl_sync(kAll, first, 0);
+          queue_size = first < count ? ::min(u32(p.fetch), count - first) : 0;
+        } else {
+          const u32 groups = 32 / p.group;
+          first = (blockIdx.x * kWarps + threadIdx.x / 32) * groups;
+          queue_size = first < count ? ::min(groups, count - first) : 0;
+          more = false;
+        }
+        queue_head = 0;
+        if (queue_size == 0) {
+          more = false;
+          break;
+        }
+        if (lane < queue_size) {
+          const u32 t = p.list != nullptr ? p.list[first + lane] : first + lane;
+          Waiting& w = queue[lane];
+          w.target = int(t);
+          w.index = int(first) + lane;
+          if (p.starts != nullptr) {
+            for (int k = 0; k < 12; k++) w.start[k] = p.starts[t * 12ll + k];
+            w.job_end = 0;
+          } else {
+            double pose[7], r[9], s[12];
+            for (int k = 0; k < 7; k++) pose[k] = p.targets != nullptr ? p.targets[t * p.target_stride + k] : p.target[k];
+            target_rotation(pose, r);
+            target_start(pose, r, chain_f64.start, s);
+            for (int k = 0; k < 12; k++) w.start[k] = float(s[k]);
+            w.job_end = may_reach(p, pose, r) ? p.job_end : p.job_end_out_of_reach;
+          }
+        }
+        __syncwarp();
+      }
+      const int ready = queue_size - queue_head;
+      const int rank = __popc(need & ((1u << (lane - member)) - 1u));
+      if (target < 0 && rank < ready) {
+        const Waiting& w = queue[queue_head + rank];
+        start = frame_of<float>(w.start);
+        target = w.target;
+        job_end = w.job_end;
+        index = w.index;
+        if (p.job_range != nullptr) {
+          next_job = p.job_range[2 * index];
+          limit = job_end = p.job_range[2 * index + 1];
+        } else {
+          next_job = p.job_begin;
+          limit = ::min(job_end, p.pause_job);
+        }
+        best = kNone;
+        replay = false;
+        near_score = 0;
+        near_job = kNone;
+        if (p.job_begin > 0 && member == 0) {
+          near_score = p.near_score[target];
+          near_job = p.near_job[target];
+        }
+      }
+      queue_head += ::min(ready, __popc(need));
+      need = __ballot_sync(kAll, target < 0 && member == 0);
+    }
+
+    // Free lanes take the next jobs of their group's target.
+    const u32 free = __ballot_sync(kAll, target >= 0 && !active && !holder) & group_mask;
+    if (target >= 0) {
+      const int mine = next_job + __popc(free & below);
+      const int end = ::min(limit, best);
+      if (!active && !holder && mine < end) {
+        job = mine;
+        active = true;
+        iteration = 0;
+        error = previous_error = 0;
+        const core::Start s = start_of_job(job, p.warm_rows, p.starts_per_candidate);
+        if (job < p.warm_rows) {
+          stall = 1e30f;
+          const float* warm = p.warm + target * p.warm_target_stride + job * kDof;
+          for (int i = 0; i < kDof; i++) q[i] = warm[i];
+        } else {
+          stall = stall_ratio(s.candidate, s.start);
+          const u32 stream = start_stream(p.seed, u32(s.candidate), u32(s.start));
+          const float spread = start_spread(u32(s.candidate), u32(s.start));
+          HJCDIK_UNROLL
+          for (int i = 0; i < kDof; i++) q[i] = start_value(chain_f32.joint[i], stream, spread, i);
+          for (int sweep = 0; sweep < p.coarse_sweeps; sweep++) {
+            JointAxes<float, kDof> axes;
+            const float weight = 0.5f * p.orientation_weight * p.orientation_weight;
+            if (p.greedy) {
+              for (int i = 0; i < kDof; i++) descent_greedy_step<kDof>(chain_f32, start, weight, q, axes);
+            } else {
+              descent_sweep<kDof>(chain_f32, start, weight, q, axes);
+            }
+          }
+        }
+      }
+      next_job = ::min(next_job + __popc(free), ::max(next_job, end));
+    }
+    if (__ballot_sync(kAll, active) == 0 && __ballot_sync(kAll, target >= 0) == 0) break;
+
+    bool done = false, over = false;
+    float distance = 0, angle = 0;
+    if (active) {
+      JointAxes<float, kDof> axes;
+      float next[kDof];
+      const StepReport<float> report = levenberg_marquardt_step<kDof>(chain_f32, start, weights, q, next, axes);
+      distance = report.distance;
+      angle = report.angle;
+      done = distance < p.position_tolerance && angle < p.orientation_tolerance;
+      over = !done && (iteration >= p.iterations ||
+                       (iteration >= kStallIteration && report.error > stall * previous_error));
+      if (!done && !over) {
+        HJCDIK_UNROLL
+        for (int i = 0; i < kDof; i++) q[i] = next[i];
+      }
+      iteration++;
+      previous_error = error;
+      error = report.error;
+    }
+    if (__ballot_sync(kAll, done || over) == 0) continue;
+
+    if (p.job_q != nullptr) {
+      if (done || over) {
+        const long long row = (long long)index * p.jobs + (job - p.job_range[2 * index]);
+        for (int i = 0; i < kDof; i++) p.job_q[row * kDof + i] = q[i];
+        p.job_errors[2 * row] = distance;
+        p.job_errors[2 * row + 1] = angle;
+        active = false;
+      }
+      const u32 busy = __ballot_sync(kAll, active) & group_mask;
+      if (busy == 0 && next_job >= limit) target = -1;
+      continue;
+    }
+
+    if (over) {
+      active = false;
+      const float score = distance + 0.3f * angle;
+      if (replay) {
+        done = true;  // the end of this job is what is wanted
+      } else if (near_job == kNone || score < near_score || (score == near_score && job < near_job)) {
+        near_score = score;
+        near_job = job;
+      }
+    }
+    const int first_hit = reduce_min(done ? job : kNone, p.group);
+    if (first_hit < best) {
+      best = first_hit;
+      holder = done && job == best;
+    }
+    if (done || (active && job > best)) active = false;
+    const u32 busy = __ballot_sync(kAll, active) & group_mask;
+    const bool finished = target >= 0 && busy == 0 && next_job >= ::min(limit, best);
+    if (__ballot_sync(kAll, finished) == 0) continue;
+
+    // The nearest end of the group, in all its lanes.
+    for (int offset = p.group / 2; offset > 0; offset /= 2) {
+      const float score = __shfl_xor_sync(kAll, near_score, offset);
+      const int other = __shfl_xor_sync(kAll, near_job, offset);
+      if (other != kNone && (near_job == kNone || score < near_score || (score == near_score && other < near_job))) {
+        near_score = score;
+        near_job = other;
+      }
+    }
+    if (finished) {
+      if (best != kNone) {
+        if (holder) {
+          for (int i = 0; i < kDof; i++) p.hit_q[(long long)target * kDof + i] = q[i];
+          p.hit_job[target] = replay ? -1 - best : best;
+        }
+        target = -1;
+      } else if (limit < job_end) {
+        if (member == 0) {
+          p.near_score[target] = near_score;
+          p.near_job[target] = near_job;
+          p.leftover[atomicAdd(p.leftover_count, 1u)] = u32(target);
+        }
+        target = -1;
+      } else {
+        // Nothing converged: run the nearest job again for its end.
+        replay = true;
+        next_job = near_job;
+        limit = near_job + 1;
+      }
+      holder = false;
+    }
+  }
+}
+
+// Puts joints that may be a turn away at the equivalent nearest to mid-range (solver/select.cpp).
+__device__ void nearest_to_middle(double* q) {
+  HJCDIK_UNROLL
+  for (int i = 0; i < kDof; i++) {
+    const auto& joint = chain_f64.joint[i];
+    if (!joint.wraps || joint.upper - joint.lower <= 6.2831853071795872) continue;
+    const double turn = 6.28318530717958647693, middle = 0.5 * (joint.lower + joint.upper);
+    const double first = ::ceil((joint.lower - q[i]) / turn), last = ::floor((joint.upper - q[i]) / turn);
+    const double turns = ::fmin(::fmax(::round((middle - q[i]) / turn), first), ::fmax(first, last));
+    const double value = q[i] + turns * turn;
+    if (value >= joint.lower && value <= joint.upper) q[i] = value;
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(128) hjcdik_polish(const PolishParams p) {
+  const u32 r = blockIdx.x * blockDim.x + threadIdx.x;
+  if (r < p.count) {
+    double q[kDof], s[12], pose[7];
+    const bool of_target = p.of_targets;
+    if (of_target) {
+      double rotation[9];
+      for (int k = 0; k < 7; k++) pose[k] = p.targets != nullptr ? p.targets[r * p.target_stride + k] : p.target[k];
+      target_rotation(pose, rotation);
+      target_start(pose, rotation, chain_f64.start, s);
+      HJCDIK_UNROLL
+      for (int i = 0; i < kDof; i++) {
+        q[i] = clamp(double(p.hit_q[(long long)r * kDof + i]), chain_f64.joint[i].lower, chain_f64.joint[i].upper);
+      }
+    } else {
+      for (int k = 0; k < 12; k++) s[k] = p.starts[r * 12ll + k];
+      for (int i = 0; i < kDof; i++) q[i] = p.row_q[(long long)r * kDof + i];
+    }
+    const Frame<double> start = frame_of<double>(s);
+    const double w = p.orientation_weight;
+    const Weights<double> weights = {{1.0, 1.0, 1.0, w, w, w}, p.damping_floor};
+    for (int iteration = 0; iteration < p.iterations; iteration++) {
+      JointAxes<double, kDof> axes;
+      double next[kDof];
+      const StepReport<double> report = levenberg_marquardt_step<kDof>(chain_f64, start, weights, q, next, axes);
+      HJCDIK_UNROLL
+      for (int i = 0; i < kDof; i++) q[i] = next[i];
+      if (report.distance < p.last_step_below && report.angle < p.last_step_below) break;
+    }
+    if (of_target) nearest_to_middle(q);
+    const Frame<double> f = forward_kinematics<kDof>(chain_f64, q, start);
+    const PoseError<double> e = pose_error(f);
+    const double tool[12] = {f.x.x, f.y.x, f.z.x, f.x.y, f.y.y, f.z.y, f.x.z, f.y.z, f.z.z, f.p.x, f.p.y, f.p.z};
+    if (of_target) {
+      double reached[7];
+      reached_pose(pose, tool, reached);
+      const bool converged = e.distance < p.converged && e.angle < p.converged;
+      // Only a target that is no pose leads here: device memory is not validated.
+      const bool valid = e.distance <= 1e300 && e.angle <= 4.0;
+      const double nan = __longlong_as_double(0x7ff8000000000000ll);
+      for (int i = 0; i < kDof; i++) p.q[(long long)r * kDof + i] = valid ? q[i] : nan;
+      for (int k = 0; k < 7; k++) p.pose[r * 7ll + k] = valid ? reached[k] : nan;
+      p.distance[r] = valid ? e.distance : nan;
+      p.angle[r] = valid ? e.angle : nan;
+      p.found[r] = valid ? 1 : 0;
+      const bool retry = valid && !converged && p.hit_job[r] >= 0;
+      p.outcome[r] = retry ? kRetry : !valid ? 2 : converged ? 0 : 1;
+      if (retry && p.retry != nullptr) p.retry[atomicAdd(p.retry_count, 1u)] = r;
+    } else {
+      for (int i = 0; i < kDof; i++) p.row_q[(long long)r * kDof + i] = q[i];
+      for (int k = 0; k < 12; k++) p.tool[r * 12ll + k] = tool[k];
+      p.distance[r] = e.distance;
+      p.angle[r] = e.angle;
+    }
+  }
+  if (p.flag == nullptr) return;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence_system();
+    if (atomicAdd(p.blocks_done, 1u) + 1 == gridDim.x) {
+      *p.blocks_done = 0;
+      __threadfence_system();
+      *(volatile u32*)p.flag = p.flag_value;
+    }
+  }
+}
+
+}  // namespace hjcdik::cuda

@@ -1,0 +1,28 @@
+// NVIDIA's run-time compiler, loaded when a program must be compiled.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hjcdik::cuda {
+
+struct CompileResult {
+  std::string image;     // cubin, or PTX text for a GPU newer than the compiler
+  std::string compiler;  // "13.0"
+};
+
+// Compiles `source` with the texts it includes for compute capability `major`.`minor`. Throws BuildError
+// with the compiler's log, or DeviceError that says where a compiler was looked for and how to get
+// one. `max_major`: no compiler of a newer CUDA than this.
+CompileResult compile(const std::string& source, const std::vector<std::pair<std::string, std::string_view>>& headers,
+                      int major, int minor, int max_major);
+
+// "13.0", or "" with the reason in `problem`.
+std::string compiler_version(int max_major, std::string* problem = nullptr);
+
+// Folders to look into before the usual ones, such as those of Python packages.
+void set_compiler_folders(std::vector<std::string> folders);
+
+}  // namespace hjcdik::cuda
