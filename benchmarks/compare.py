@@ -57,8 +57,10 @@ def measure(
         os.sched_setaffinity(0, {core, *others[: peer.cores - 1]})
     many = isinstance(peer, peers.HjcdikMany)
     n = len(targets) if many else min(len(targets), options.one, peer.most)
-    warm_up = fk_targets(fk, 200 if many else 20, np.random.default_rng(options.seed + 1))
-    peer.solve(warm_up, options.peer_seconds)
+    warm_up = fk_targets(fk, 100 if options.quick else 500, np.random.default_rng(options.seed + 1))
+    if isinstance(peer, peers.TracIk):
+        peer.tune(warm_up)
+    peer.solve(warm_up[: 200 if many else 20], options.peer_seconds)
     wall, cpu = time.perf_counter(), time.process_time()
     runs = [peer.solve(targets[:n], options.peer_seconds) for _ in range(options.repeats if many else 1)]
     share = (time.process_time() - cpu) / (time.perf_counter() - wall)

@@ -88,8 +88,11 @@ def throughput(record: dict[str, Any], file: Path) -> None:
     for entry in record["panda"]:
         point = (entry["targets"], entry["targets_per_s"])
         curves.setdefault((entry["isa"], entry["threads"]), []).append(point)
+    most = max(threads for _, threads in curves)
     figure, axes = plt.subplots(figsize=(7.5, 5))
     for (isa, threads), points in curves.items():
+        if threads not in (1, most):
+            continue
         style = "-" if threads == 1 else "--"
         colour = {"x86-64": "#b07d2b", "avx2": "#35618e", "avx512": OURS}.get(isa, OTHERS)
         label = f"{isa}, {threads} thread{'s' if threads > 1 else ''}"

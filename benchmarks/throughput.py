@@ -13,8 +13,10 @@ import common  # before numpy: it holds the maths libraries to one thread
 # isort: split
 
 import argparse
+import multiprocessing
 import os
 import time
+from multiprocessing import queues, synchronize
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +141,8 @@ def main() -> None:
     record["scaling"] = scaling(panda, available[-1], cores, sizes[-1], rng, options)
     entry = record["scaling"]
     print(
-        f"scaling: {100 * entry['efficiency']:.1f} % of one core x {cores} physical cores; CPU / wall time "
+        f"scaling: {100 * entry['efficiency']:.1f} % of one core x {cores} cores (separate processes: "
+        f"{100 * entry['separate_processes_efficiency']:.1f} %); CPU / wall time "
         f"{entry['share_of_one_core']:.2f} on one, {entry['share_of_all_cores']:.2f} on all"
     )
 
@@ -194,6 +197,7 @@ def scaling(
             rates[key].append(size / took)
             shares[key].append((time.process_time() - cpu) / took / (1 if key == "one" else cores))
     single, together = (float(np.median(rates[key])) for key in ("one", "all"))
+    apart = separate_processes(robot, isa, cores, min(size, 10_000), 0.3 if options.quick else 1.0)
     return {
         "isa": isa,
         "targets": size,
@@ -204,7 +208,53 @@ def scaling(
         # Below 1: other processes, or waiting, took the rest.
         "share_of_one_core": float(np.median(shares["one"])),
         "share_of_all_cores": float(np.median(shares["all"])),
+        # What the machine allows: one pinned process a core, each with one thread and targets of its own.
+        # Clocks that fall under load and virtual cores that share a real one show here.
+        "separate_processes_targets_per_s": apart,
+        "separate_processes_efficiency": apart / (single * cores),
+        "of_separate_processes": together / apart,
     }
+
+
+def separate_processes(robot: Robot, isa: str, cores: int, size: int, seconds: float) -> float:
+    """Targets a second of one pinned single-threaded process on every core, all at the same time."""
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(cores)
+    queue = context.SimpleQueue()
+    allowed = sorted(os.sched_getaffinity(0))[:cores]
+    workers = [
+        context.Process(target=_alone, args=(robot.name, isa, core, size, seconds, barrier, queue))
+        for core in allowed
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if any(worker.exitcode for worker in workers):
+        raise RuntimeError("a process of the scaling measurement failed; its error stands above")
+    return sum(queue.get() for _ in workers)
+
+
+def _alone(
+    name: str,
+    isa: str,
+    core: int,
+    size: int,
+    seconds: float,
+    barrier: synchronize.Barrier,
+    queue: queues.SimpleQueue,
+) -> None:
+    os.sched_setaffinity(0, {core})
+    robot = Robot(name)
+    solver = robot.solver(1, isa)
+    targets = robot.chain.random_targets(size, np.random.default_rng(core))
+    solver.solve(targets, collision=None)
+    barrier.wait(timeout=60)
+    start, done = time.perf_counter(), 0
+    while (now := time.perf_counter()) - start < seconds:
+        solver.solve(targets, collision=None)
+        done += size
+    queue.put(done / (now - start))
 
 
 def one_robot(

@@ -49,9 +49,12 @@ class Random {
   std::mt19937_64 engine;
 };
 
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+// Of two arrays of any kind.
+template <class A, class B>
+bool same_bits(const A& a, const B& b) {
+  static_assert(sizeof(*a.data()) == sizeof(*b.data()));
+  return a.size() == b.size() &&
+         (a.size() == 0 || std::memcmp(a.data(), b.data(), a.size() * sizeof(*a.data())) == 0);
 }
 
 inline std::vector<std::string> preset_names() {

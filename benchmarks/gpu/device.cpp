@@ -1,6 +1,6 @@
 // Solves on one GPU, timed: throughput over the number of targets with data on the device and on the host,
 // latency of one target beside the launch floor, robots of 6 to 24 joints. Every row is checked in float64
-// on the host. Prints JSON. Usage: hjcdik_gpu_bench [--quick] [folder of robots]
+// on the host. Prints JSON. Usage: hjcdik_gpu_bench [--quick | --profile] [folder of robots]
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -21,7 +21,9 @@ namespace {
 using namespace hjcdik;
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 double quantile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
@@ -31,7 +33,8 @@ double quantile(std::vector<double> values, double q) {
 void parallel(std::int64_t n, const std::function<void(std::int64_t, std::int64_t)>& work) {
   const std::int64_t threads = std::max(1u, std::thread::hardware_concurrency());
   std::vector<std::thread> pool;
-  for (std::int64_t k = 0; k < threads; k++) pool.emplace_back([&, k] { work(n * k / threads, n * (k + 1) / threads); });
+  for (std::int64_t k = 0; k < threads; k++)
+    pool.emplace_back([&, k] { work(n * k / threads, n * (k + 1) / threads); });
   for (auto& t : pool) t.join();
 }
 
@@ -73,7 +76,8 @@ double strict_share(const Robot& robot, const std::vector<double>& targets, cons
       if (!good) continue;
       const Pose p = robot.forward_kinematics(row);
       const double* g = &targets[std::size_t(t) * 7];
-      const double d = std::sqrt((p[0] - g[0]) * (p[0] - g[0]) + (p[1] - g[1]) * (p[1] - g[1]) + (p[2] - g[2]) * (p[2] - g[2]));
+      const double d = std::sqrt((p[0] - g[0]) * (p[0] - g[0]) + (p[1] - g[1]) * (p[1] - g[1]) +
+                                 (p[2] - g[2]) * (p[2] - g[2]));
       // The vector part of p^-1 g is sin(angle / 2) times the axis.
       const double x = p[3] * g[4] - p[4] * g[3] - p[5] * g[6] + p[6] * g[5],
                    y = p[3] * g[5] - p[5] * g[3] - p[6] * g[4] + p[4] * g[6],
@@ -99,12 +103,16 @@ struct DeviceArrays {
     view.memory = MemoryKind::device;
   }
   void upload(const std::vector<double>& host, std::int64_t n) {
-    device_.check(device_.driver().MemcpyHtoDAsync(reinterpret_cast<cuda::CUdeviceptr>(targets), host.data(), std::size_t(n) * 56, nullptr), "copy");
+    device_.check(device_.driver().MemcpyHtoDAsync(reinterpret_cast<cuda::CUdeviceptr>(targets), host.data(),
+                                                   std::size_t(n) * 56, nullptr),
+                  "copy");
     device_.check(device_.driver().StreamSynchronize(nullptr), "copy");
   }
   std::vector<double> download_q(std::int64_t n, int dof) {
     std::vector<double> q(static_cast<std::size_t>(n * dof));
-    device_.check(device_.driver().MemcpyDtoHAsync(q.data(), reinterpret_cast<cuda::CUdeviceptr>(view.q), q.size() * 8, nullptr), "copy");
+    device_.check(device_.driver().MemcpyDtoHAsync(q.data(), reinterpret_cast<cuda::CUdeviceptr>(view.q),
+                                                   q.size() * 8, nullptr),
+                  "copy");
     device_.check(device_.driver().StreamSynchronize(nullptr), "copy");
     return q;
   }
@@ -149,18 +157,22 @@ void on_device(const Robot& robot, const Solver& solver, cuda::Device& device, s
     const auto q = arrays.download_q(n, robot.dof());
     strict = strict_share(robot, targets, q.data(), n);
   }
-  item(format("{\"case\": \"device arrays\", \"robot\": \"%s\", \"dof\": %d, \"targets\": %lld, \"median_s\": %.4g, \"solves_per_s\": %.5g, \"strict\": %.8f}",
-              robot.name().c_str(), robot.dof(), (long long)n, median, double(n) / median, strict));
+  item(
+      format("{\"case\": \"device arrays\", \"robot\": \"%s\", \"dof\": %d, \"targets\": %lld, \"median_s\": "
+             "%.4g, \"solves_per_s\": %.5g, \"strict\": %.8f}",
+             robot.name().c_str(), robot.dof(), (long long)n, median, double(n) / median, strict));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  bool quick = false;
+  bool quick = false, profile = false;
   std::string folder;
   for (int i = 1; i < argc; i++) {
     if (std::strcmp(argv[i], "--quick") == 0) {
       quick = true;
+    } else if (std::strcmp(argv[i], "--profile") == 0) {
+      profile = true;
     } else {
       folder = argv[i];
     }
@@ -173,11 +185,20 @@ int main(int argc, char** argv) try {
   begin = Clock::now();
   const Solver solver(panda, {.device = "cuda:0"});
   const double first = seconds_since(begin);
-  item(format("{\"case\": \"first use\", \"device\": \"%s\", \"nvrtc\": \"%s\", \"init_and_context_s\": %.4f, \"solver_s\": %.4f}", device->name().c_str(),
-              solver.compiler().c_str(), context, first));
+  item(
+      format("{\"case\": \"first use\", \"device\": \"%s\", \"nvrtc\": \"%s\", \"init_and_context_s\": %.4f, "
+             "\"solver_s\": %.4f}",
+             device->name().c_str(), solver.compiler().c_str(), context, first));
   const cuda::Device::Scope scope(*device);
   auto program = cuda::Program::get(device, panda.chain());
-  item(format("{\"case\": \"program\", \"blocks_at_once\": %d, \"multiprocessors\": %d}", program->search_blocks, device->multiprocessors()));
+  item(format("{\"case\": \"program\", \"blocks_at_once\": %d, \"multiprocessors\": %d}",
+              program->search_blocks, device->multiprocessors()));
+
+  if (profile) {
+    on_device(panda, solver, *device, 1000000, false);
+    std::printf("\n]\n");
+    return 0;
+  }
 
   // One target, host to host.
   {
@@ -195,7 +216,8 @@ int main(int argc, char** argv) try {
       std::copy(q.begin(), q.end(), all.begin() + t * 7);
     }
     // The floor: an empty kernel and the wait for it.
-    const auto image = cuda::compile("extern \"C\" __global__ void nothing() {}", {}, device->major(), device->minor(), device->driver().version / 1000);
+    const auto image = cuda::compile("extern \"C\" __global__ void nothing() {}", {}, device->major(),
+                                     device->minor(), device->driver().version / 1000);
     cuda::CUmodule module;
     cuda::CUfunction kernel;
     device->check(device->driver().ModuleLoadData(&module, image.image.c_str()), "module");
@@ -203,12 +225,16 @@ int main(int argc, char** argv) try {
     std::vector<double> floor;
     for (int k = 0; k < 2200; k++) {
       const auto start = Clock::now();
-      device->check(device->driver().LaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr), "launch");
+      device->check(device->driver().LaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr),
+                    "launch");
       device->check(device->driver().StreamSynchronize(nullptr), "sync");
       if (k >= 200) floor.push_back(seconds_since(start) * 1e6);
     }
-    item(format("{\"case\": \"one target, host to host\", \"median_us\": %.2f, \"p90_us\": %.2f, \"p99_us\": %.2f, \"launch_and_sync_us\": %.2f, \"strict\": %.6f}",
-                quantile(times, 0.5), quantile(times, 0.9), quantile(times, 0.99), quantile(floor, 0.5), strict_share(panda, targets, all.data(), n)));
+    item(
+        format("{\"case\": \"one target, host to host\", \"median_us\": %.2f, \"p90_us\": %.2f, \"p99_us\": "
+               "%.2f, \"launch_and_sync_us\": %.2f, \"strict\": %.6f}",
+               quantile(times, 0.5), quantile(times, 0.9), quantile(times, 0.99), quantile(floor, 0.5),
+               strict_share(panda, targets, all.data(), n)));
   }
 
   // Throughput, data on the device.
@@ -229,8 +255,11 @@ int main(int argc, char** argv) try {
     }
     const double first_call = times.front();
     times.erase(times.begin());
-    item(format("{\"case\": \"host arrays\", \"targets\": %lld, \"first_s\": %.4g, \"median_s\": %.4g, \"solves_per_s\": %.5g, \"strict\": %.8f}", (long long)n,
-                first_call, quantile(times, 0.5), double(n) / quantile(times, 0.5), strict_share(panda, targets, result.q.data(), n)));
+    item(
+        format("{\"case\": \"host arrays\", \"targets\": %lld, \"first_s\": %.4g, \"median_s\": %.4g, "
+               "\"solves_per_s\": %.5g, \"strict\": %.8f}",
+               (long long)n, first_call, quantile(times, 0.5), double(n) / quantile(times, 0.5),
+               strict_share(panda, targets, result.q.data(), n)));
   }
 
   // The same bits, however many targets travel together.
@@ -241,13 +270,17 @@ int main(int argc, char** argv) try {
     const Solver other(panda, {.device = "cuda:0"});
     bool same = true;
     for (std::int64_t piece : {1, 7, 1000, 30000}) {
-      for (std::int64_t first_target = 0; first_target < std::min<std::int64_t>(n, piece * 300); first_target += piece) {
+      for (std::int64_t first_target = 0; first_target < std::min<std::int64_t>(n, piece * 300);
+           first_target += piece) {
         const std::int64_t count = std::min(piece, n - first_target);
-        const Result part = (first_target / piece % 2 ? other : solver).solve(TargetView{&targets[std::size_t(first_target) * 7], count});
-        same = same && std::memcmp(part.q.data(), &all.q[std::size_t(first_target) * 7], std::size_t(count) * 56) == 0;
+        const Result part = (first_target / piece % 2 ? other : solver)
+                                .solve(TargetView{&targets[std::size_t(first_target) * 7], count});
+        same = same && std::memcmp(part.q.data(), &all.q[std::size_t(first_target) * 7],
+                                   std::size_t(count) * 56) == 0;
       }
     }
-    item(format("{\"case\": \"same bits for 1, 7, 1000, 30000 and all targets at once\", \"same\": %s}", same ? "true" : "false"));
+    item(format("{\"case\": \"same bits for 1, 7, 1000, 30000 and all targets at once\", \"same\": %s}",
+                same ? "true" : "false"));
   }
 
   // Several rows, and unreachable targets.
@@ -265,11 +298,14 @@ int main(int argc, char** argv) try {
     }
     std::int64_t rows = 0;
     for (const auto c : result.count) rows += c;
-    item(format("{\"case\": \"64 distinct rows\", \"targets\": %lld, \"seconds\": %.4g, \"rows\": %lld, \"rows_per_s\": %.5g}", (long long)n, best,
-                (long long)rows, double(rows) / best));
+    item(
+        format("{\"case\": \"64 distinct rows\", \"targets\": %lld, \"seconds\": %.4g, \"rows\": %lld, "
+               "\"rows_per_s\": %.5g}",
+               (long long)n, best, (long long)rows, double(rows) / best));
     auto cube = targets;
     for (std::size_t t = 0; t < std::size_t(n); t += 2) {
-      for (std::size_t k = 0; k < 3; k++) cube[t * 7 + k] = 2 * std::fmod(double(t) * (0.754877666 + 0.1 * double(k)), 1.0) - 1;
+      for (std::size_t k = 0; k < 3; k++)
+        cube[t * 7 + k] = 2 * std::fmod(double(t) * (0.754877666 + 0.1 * double(k)), 1.0) - 1;
     }
     double once = 1e9;
     for (int k = 0; k < 3; k++) {
@@ -277,8 +313,11 @@ int main(int argc, char** argv) try {
       result = solver.solve(TargetView{cube.data(), n});
       once = std::min(once, seconds_since(start));
     }
-    item(format("{\"case\": \"half of them in a 2 m cube\", \"targets\": %lld, \"seconds\": %.4g, \"targets_per_s\": %.5g, \"solved\": %lld}", (long long)n, once,
-                double(n) / once, (long long)std::count(result.outcome.begin(), result.outcome.end(), Outcome::solved)));
+    item(
+        format("{\"case\": \"half of them in a 2 m cube\", \"targets\": %lld, \"seconds\": %.4g, "
+               "\"targets_per_s\": %.5g, \"solved\": %lld}",
+               (long long)n, once, double(n) / once,
+               (long long)std::count(result.outcome.begin(), result.outcome.end(), Outcome::solved)));
   }
 
   // Robots.
@@ -291,7 +330,8 @@ int main(int argc, char** argv) try {
       const Robot robot = Robot::from_urdf_file(folder + "/" + name + ".urdf", {.ee_link = "panda_hand"});
       const auto start = Clock::now();
       const Solver chained(robot, {.device = "cuda:0"});
-      item(format("{\"case\": \"first use\", \"robot\": \"%s\", \"solver_s\": %.4f}", name, seconds_since(start)));
+      item(format("{\"case\": \"first use\", \"robot\": \"%s\", \"solver_s\": %.4f}", name,
+                  seconds_since(start)));
       on_device(robot, chained, *device, 1000000, true);
     }
   }

@@ -87,8 +87,8 @@ class Robot {
 
 struct PresetInfo {
   std::string name;
-  std::string ee_link;     // the preset's own tool link
-  std::string description; // one line, with the source of the figures and their licence
+  std::string ee_link;      // the preset's own tool link
+  std::string description;  // one line, with the source of the figures and their licence
 };
 
 // The packaged robots, in a fixed order.

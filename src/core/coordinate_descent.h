@@ -21,8 +21,9 @@ struct JointMove {
 };
 
 template <class Real, class S>
-HJCDIK_FN JointMove<Real> best_move(const JointConstants<S>& joint, const Vec3<Real>& z, const Vec3<Real>& origin,
-                                    const Frame<Real>& tool, Real q, Real orientation_weight) {
+HJCDIK_FN JointMove<Real> best_move(const JointConstants<S>& joint, const Vec3<Real>& z,
+                                    const Vec3<Real>& origin, const Frame<Real>& tool, Real q,
+                                    Real orientation_weight) {
   const Real lower = Real(joint.lower), upper = Real(joint.upper);
   if (joint.prismatic) {
     const Real best = -dot(z, tool.p);
@@ -83,8 +84,8 @@ HJCDIK_FN void descent_sweep(const Chain& chain, const Frame<Real>& start, Real 
 
 // One greedy step: the joint with the largest gain moves, the first of equals.
 template <int N = 0, class Real, class Chain, int Capacity>
-HJCDIK_FN void descent_greedy_step(const Chain& chain, const Frame<Real>& start, Real orientation_weight, Real* q,
-                                   JointAxes<Real, Capacity>& axes) {
+HJCDIK_FN void descent_greedy_step(const Chain& chain, const Frame<Real>& start, Real orientation_weight,
+                                   Real* q, JointAxes<Real, Capacity>& axes) {
   using S = ScalarOf<Real>;
   const int n = N > 0 ? N : chain.dof;
   const Frame<Real> tool = forward_kinematics<N>(chain, q, start, axes);

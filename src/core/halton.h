@@ -9,8 +9,9 @@
 namespace hjcdik::HJCDIK_CORE {
 
 HJCDIK_FN constexpr u32 prime(int i) {
-  constexpr unsigned char primes[kMaxDof] = {2,  3,  5,  7,  11, 13, 17, 19, 23, 29,  31,  37,  41,  43,  47,  53,
-                                             59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127, 131};
+  constexpr unsigned char primes[kMaxDof] = {2,  3,  5,  7,   11,  13,  17,  19,  23,  29, 31,
+                                             37, 41, 43, 47,  53,  59,  61,  67,  71,  73, 79,
+                                             83, 89, 97, 101, 103, 107, 109, 113, 127, 131};
   return primes[i];
 }
 

@@ -80,6 +80,27 @@ HJCDIK_FN Frame<Real> forward_kinematics(const Chain& chain, const Real* q, Fram
   return f;
 }
 
+// How far the tool at a table entry is from the target that `start` (target^-1 . base) stands for: a squared
+// length, comparable among entries of one target. pose: position and rotation (columns) of the tool as the
+// chain alone gives it, without its start.
+template <class Real, class S>
+HJCDIK_FN Real seed_distance(const Vec3<S>& offset, const S* rotation, Real weight, const Real* pose) {
+  const Real x = pose[0] + Real(offset.x), y = pose[1] + Real(offset.y), z = pose[2] + Real(offset.z);
+  // The trace of start's rotation times the tool's.
+  Real trace = pose[3] * Real(rotation[0]);
+  HJCDIK_UNROLL
+  for (int k = 1; k < 9; k++) trace = trace + pose[3 + k] * Real(rotation[k]);
+  return x * x + y * y + z * z - weight * trace;
+}
+
+// The first argument of seed_distance: start's position in its own axes.
+template <class S>
+HJCDIK_FN Vec3<S> seed_offset(const S* start) {
+  return {start[0] * start[9] + start[3] * start[10] + start[6] * start[11],
+          start[1] * start[9] + start[4] * start[10] + start[7] * start[11],
+          start[2] * start[9] + start[5] * start[10] + start[8] * start[11]};
+}
+
 // Column i of the geometric Jacobian at the tool: velocity of the tool's origin per unit of q_i, and
 // its angular velocity.
 template <class Real>

@@ -36,7 +36,8 @@ HJCDIK_FN PoseError<Real> pose_error(const Frame<Real>& f) {
                yz = Real(S(0.5)) * (f.y.z + f.z.y);
     const auto x_first = (xx >= yy) & (xx >= zz);
     const auto y_first = yy >= zz;
-    Vec3<Real> a = {select(x_first, xx, select(y_first, xy, xz)), select(x_first, xy, select(y_first, yy, yz)),
+    Vec3<Real> a = {select(x_first, xx, select(y_first, xy, xz)),
+                    select(x_first, xy, select(y_first, yy, yz)),
                     select(x_first, xz, select(y_first, yz, zz))};
     const Real scale = angle / max(sqrt(dot(a, a)), Real(Constants<S>::tiny));
     const Real sign = select(dot(a, w) < Real(S(0)), -scale, scale);

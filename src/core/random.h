@@ -25,6 +25,13 @@ HJCDIK_FN u32 start_stream(u32 seed, u32 candidate, u32 start) {
   return mix(mix(seed + 0x9e3779b9u * (candidate + 1u)) + 0x85ebca6bu * (start + 1u));
 }
 
+// Configurations whose tool poses are known before the search: the first random start of a target is
+// the one that is nearest to it.
+constexpr int kSeedTable = 64;
+constexpr float kSeedTableSpread = 0.5f;
+// In place of a start's number, for the streams of the table.
+constexpr u32 kSeedTableStart = 0x80000000u;
+
 struct Start {
   int candidate, start;
 };
@@ -42,6 +49,8 @@ HJCDIK_FN Start start_of_job(int job, int warm_rows, int starts_per_candidate) {
 // than a tenth of |r|: most such starts would fail, and the next is cheaper. Later starts meet hard
 // targets and run on. The factor is one of |r|².
 constexpr int kStallIteration = 6;
+// A start that ends within this many tolerances is left to the polish.
+constexpr float kNearEnough = 10.0f;
 HJCDIK_FN float stall_ratio(int candidate, int start) { return candidate + start < 8 ? 0.81f : 1e30f; }
 
 // The part of every joint's range, about its middle, that a random start is drawn from: a fifth for the

@@ -48,8 +48,7 @@ struct Constants<double> {
   static constexpr double pi = 3.14159265358979323846, two_pi = 6.28318530717958647693,
                           round_bias = 6755399441055744.0;
   static constexpr double tiny = 1e-300, noise = 8.9e-16;
-  static constexpr double half_pi_1 = 1.57079632673412561417e+00,
-                          half_pi_2 = 6.07710050630396597660e-11,
+  static constexpr double half_pi_1 = 1.57079632673412561417e+00, half_pi_2 = 6.07710050630396597660e-11,
                           half_pi_3 = 2.02226624879595063154e-21;
 };
 

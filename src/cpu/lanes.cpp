@@ -33,6 +33,12 @@ HJCDIK_FN Frame<P> load_frame(const P* f) {
   return {{f[0], f[3], f[6]}, {f[1], f[4], f[7]}, {f[2], f[5], f[8]}, {f[9], f[10], f[11]}};
 }
 
+HJCDIK_FN Real load(const float* values) {
+  Real r;
+  __builtin_memcpy(&r, values, sizeof r);
+  return r;
+}
+
 HJCDIK_FN int lowest(unsigned bits) { return __builtin_ctz(bits); }
 
 // A target under search, and the lanes at work on it.
@@ -56,6 +62,9 @@ class Search {
   }
 
  private:
+  // Lanes a target gets at most: most targets are solved by their first few starts, and to begin one costs too.
+  static constexpr int kAhead = 8;
+
   void iterate() {
     if (fresh_ != 0) {
       if (task_.coarse_sweeps > 0) coarse_search();
@@ -69,11 +78,15 @@ class Search {
         levenberg_marquardt_step(chain_, load_frame(start_), weights, q_, next, axes_);
     task_.lane_iterations += __builtin_popcount(active_);
 
-    const auto done =
-        (report.distance < Real(task_.position_tolerance)) & (report.angle < Real(task_.orientation_tolerance));
-    // A start ends by its own history alone: converged, out of iterations, or going nowhere.
-    const auto over = (iteration_ >= Real(float(task_.iterations))) |
-                      ((iteration_ >= Real(float(kStallIteration))) & (report.error > stall_ratio_ * previous_error_));
+    const auto done = (report.distance < Real(task_.position_tolerance)) &
+                      (report.angle < Real(task_.orientation_tolerance));
+    // A start ends by its own history alone: converged, out of iterations, or going nowhere. Where it then is
+    // near enough for the polish it counts as converged too: singular targets are approached slowly.
+    const auto near = (report.distance < Real(kNearEnough * task_.position_tolerance)) &
+                      (report.angle < Real(kNearEnough * task_.orientation_tolerance));
+    const auto over =
+        (iteration_ >= Real(float(task_.iterations))) |
+        ((iteration_ >= Real(float(kStallIteration))) & (report.error > stall_ratio_ * previous_error_));
     const auto hold = done | over;
     for (int i = 0; i < dof_; i++) q_[i] = select(hold, q_[i], next[i]);
     iteration_ = iteration_ + Real(1.0f);
@@ -84,7 +97,7 @@ class Search {
     if (ended_ == 0) return;
     distance_ = report.distance;
     angle_ = report.angle;
-    const unsigned converged = mask_bits(done);
+    const unsigned converged = mask_bits(near);
     while (ended_ != 0) {
       const int lane = lowest(ended_);
       ended_ &= ended_ - 1;
@@ -182,7 +195,7 @@ class Search {
     for (int s = 0; s < kWidth; s++) {
       if (slots_[s].target < 0) continue;
       const TargetState& t = state(slots_[s]);
-      if (t.next_job >= job_limit(t)) continue;
+      if (t.next_job >= job_limit(t) || slots_[s].in_flight >= kAhead) continue;
       if (best < 0 || slots_[s].in_flight < slots_[best].in_flight) best = s;
     }
     if (best >= 0) start_job(lane, best);
@@ -206,11 +219,40 @@ class Search {
       fresh_ &= ~(1u << lane);  // a warm start is where the user wants to begin
       return;
     }
+    if (job == task_.warm_rows) {
+      const float* q = task_.seed_q + std::int64_t(nearest_seed(t.start)) * dof_;
+      set_lane(stall_ratio_, lane, stall_ratio(0, 0));
+      for (int i = 0; i < dof_; i++) set_lane(q_[i], lane, q[i]);
+      return;
+    }
     const auto [candidate, start] = start_of_job(job, task_.warm_rows, task_.starts_per_candidate);
     set_lane(stall_ratio_, lane, stall_ratio(candidate, start));
     const u32 stream = start_stream(task_.seed, u32(candidate), u32(start));
     const float spread = start_spread(u32(candidate), u32(start));
     for (int i = 0; i < dof_; i++) set_lane(q_[i], lane, start_value(chain_.joint[i], stream, spread, i));
+  }
+
+  // The table's entry whose tool is nearest to the target, the first of equals; entries side by side in the
+  // lanes.
+  int nearest_seed(const float* start) {
+    const Vec3<float> offset = seed_offset(start);
+    const Real weight = Real(0.5f * task_.orientation_weight * task_.orientation_weight);
+    Real best(3e38f), best_entry(0.0f), entry;
+    for (int lane = 0; lane < kWidth; lane++) set_lane(entry, lane, float(lane));
+    for (int first = 0; first < kSeedTable; first += kWidth) {
+      Real pose[12];
+      for (int k = 0; k < 12; k++) pose[k] = load(task_.seed_pose + k * kSeedTable + first);
+      const Real distance = seed_distance(offset, start, weight, pose);
+      const auto nearer = distance < best;
+      best = select(nearer, distance, best);
+      best_entry = select(nearer, entry + Real(float(first)), best_entry);
+    }
+    int lane = 0;
+    for (int other = 1; other < kWidth; other++) {
+      if (best[other] < best[lane] || (best[other] == best[lane] && best_entry[other] < best_entry[lane]))
+        lane = other;
+    }
+    return int(best_entry[lane]);
   }
 
   void copy_lane(int lane, float* q) {
@@ -225,7 +267,8 @@ class Search {
     if (t.hits < t.need) t.hits++;
     for (int r = t.hits - 1; r > place; r--) {
       task_.hit_job[hit_row(t, r)] = task_.hit_job[hit_row(t, r - 1)];
-      for (int i = 0; i < dof_; i++) task_.hit_q[hit_row(t, r) * dof_ + i] = task_.hit_q[hit_row(t, r - 1) * dof_ + i];
+      for (int i = 0; i < dof_; i++)
+        task_.hit_q[hit_row(t, r) * dof_ + i] = task_.hit_q[hit_row(t, r - 1) * dof_ + i];
     }
     task_.hit_job[hit_row(t, place)] = job;
     copy_lane(lane, task_.hit_q + hit_row(t, place) * dof_);
@@ -258,7 +301,8 @@ class Search {
     if (t.near_hits < task_.near_capacity) {
       r = t.near_hits++;
     } else {
-      if (score > task_.near_score[top] || (score == task_.near_score[top] && job > task_.near_job[top])) return;
+      if (score > task_.near_score[top] || (score == task_.near_score[top] && job > task_.near_job[top]))
+        return;
       r = 0;
     }
     task_.near_score[top + r] = score;
@@ -317,9 +361,11 @@ void polish(PolishTask& task) {
   if (task.count == 0) return;
   for (int lane = 0; lane < kWidth64; lane++) load(lane);
   while (active != 0) {
-    const StepReport<Real64> report = levenberg_marquardt_step(chain, load_frame(start), weights, q, next, axes);
+    const StepReport<Real64> report =
+        levenberg_marquardt_step(chain, load_frame(start), weights, q, next, axes);
     iteration = iteration + Real64(1.0);
-    const auto close = (report.distance < Real64(task.last_step_below)) & (report.angle < Real64(task.last_step_below));
+    const auto close =
+        (report.distance < Real64(task.last_step_below)) & (report.angle < Real64(task.last_step_below));
     const auto over = iteration >= Real64(double(task.iterations));
     for (int i = 0; i < dof; i++) q[i] = next[i];
     for (unsigned rest = mask_bits(close | over) & active; rest != 0; rest &= rest - 1) {

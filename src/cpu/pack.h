@@ -105,8 +105,7 @@ HJCDIK_FN PackInt<T, W> bits(Pack<T, W> x) {
 template <class T, int W>
 HJCDIK_FN Pack<T, W> abs(Pack<T, W> x) {
   using Int = typename PackInt<T, W>::Vector;
-  constexpr typename IntegerOf<T>::type sign = typename IntegerOf<T>::type(1)
-                                               << (8 * sizeof(T) - 1);
+  constexpr typename IntegerOf<T>::type sign = typename IntegerOf<T>::type(1) << (8 * sizeof(T) - 1);
   return reinterpret_cast<typename Pack<T, W>::Vector>(reinterpret_cast<Int>(x.v) & ~sign);
 }
 template <class T, int W>
@@ -146,16 +145,22 @@ HJCDIK_FN bool any(PackMask<T, W> m) {
 template <class T, int W>
 HJCDIK_FN Pack<T, W> sqrt(Pack<T, W> x) {
 #if defined(__AVX512F__)
-  if constexpr (sizeof(x) == 64 && sizeof(T) == 4) return (typename Pack<T, W>::Vector)_mm512_maskz_sqrt_ps(0xffff, (__m512)x.v);
-  if constexpr (sizeof(x) == 64 && sizeof(T) == 8) return (typename Pack<T, W>::Vector)_mm512_maskz_sqrt_pd(0xff, (__m512d)x.v);
+  if constexpr (sizeof(x) == 64 && sizeof(T) == 4)
+    return (typename Pack<T, W>::Vector)_mm512_maskz_sqrt_ps(0xffff, (__m512)x.v);
+  if constexpr (sizeof(x) == 64 && sizeof(T) == 8)
+    return (typename Pack<T, W>::Vector)_mm512_maskz_sqrt_pd(0xff, (__m512d)x.v);
 #endif
 #if defined(__AVX__)
-  if constexpr (sizeof(x) == 32 && sizeof(T) == 4) return (typename Pack<T, W>::Vector)_mm256_sqrt_ps((__m256)x.v);
-  if constexpr (sizeof(x) == 32 && sizeof(T) == 8) return (typename Pack<T, W>::Vector)_mm256_sqrt_pd((__m256d)x.v);
+  if constexpr (sizeof(x) == 32 && sizeof(T) == 4)
+    return (typename Pack<T, W>::Vector)_mm256_sqrt_ps((__m256)x.v);
+  if constexpr (sizeof(x) == 32 && sizeof(T) == 8)
+    return (typename Pack<T, W>::Vector)_mm256_sqrt_pd((__m256d)x.v);
 #endif
 #if defined(__SSE2__)
-  if constexpr (sizeof(x) == 16 && sizeof(T) == 4) return (typename Pack<T, W>::Vector)_mm_sqrt_ps((__m128)x.v);
-  if constexpr (sizeof(x) == 16 && sizeof(T) == 8) return (typename Pack<T, W>::Vector)_mm_sqrt_pd((__m128d)x.v);
+  if constexpr (sizeof(x) == 16 && sizeof(T) == 4)
+    return (typename Pack<T, W>::Vector)_mm_sqrt_ps((__m128)x.v);
+  if constexpr (sizeof(x) == 16 && sizeof(T) == 8)
+    return (typename Pack<T, W>::Vector)_mm_sqrt_pd((__m128d)x.v);
 #endif
   Pack<T, W> r;
   for (int l = 0; l < W; l++) r.set(l, sqrt(x[l]));

@@ -148,7 +148,8 @@ int thread_count(int requested) {
     return n;
   }
   cpu_set_t set;
-  int n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : int(std::thread::hardware_concurrency());
+  int n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set)
+                                                       : int(std::thread::hardware_concurrency());
   if (const int quota = cgroup_quota(); quota > 0) n = std::min(n, quota);
   return std::max(n, 1);
 }

@@ -28,14 +28,17 @@ std::shared_ptr<Device> Device::get(int index) {
     CUcontext current = nullptr;
     CUdevice device = 0;
     // In the primary contexts that we use, a device's handle is its index.
-    index = d.CtxGetCurrent(&current) == kSuccess && current != nullptr && d.CtxGetDevice(&device) == kSuccess ? device : 0;
+    index = d.CtxGetCurrent(&current) == kSuccess && current != nullptr && d.CtxGetDevice(&device) == kSuccess
+                ? device
+                : 0;
   }
   std::lock_guard lock(mutex);
   if (auto device = devices[index].lock()) {
     if (device->process_ == getpid()) return device;
-    throw DeviceError("GPU " + std::to_string(index) +
-                      " was already in use when this process was forked, and CUDA cannot go on in the child; start "
-                      "workers with the 'spawn' method, or use device 'cpu' in them");
+    throw DeviceError(
+        "GPU " + std::to_string(index) +
+        " was already in use when this process was forked, and CUDA cannot go on in the child; start "
+        "workers with the 'spawn' method, or use device 'cpu' in them");
   }
   auto device = std::shared_ptr<Device>(new Device(index));
   devices[index] = device;
@@ -46,7 +49,8 @@ Device::Device(int index) : driver_(&cuda::driver()), index_(index), process_(ge
   int count = 0;
   check(driver_->DeviceGetCount(&count), "cuDeviceGetCount");
   if (index >= count) {
-    throw DeviceError("there is no GPU " + std::to_string(index) + ": this machine has " + std::to_string(count) +
+    throw DeviceError("there is no GPU " + std::to_string(index) + ": this machine has " +
+                      std::to_string(count) +
                       "; use device 'cpu' or one of cuda:0 .. cuda:" + std::to_string(count - 1));
   }
   check(driver_->DeviceGet(&handle_, index), "cuDeviceGet");
@@ -85,9 +89,10 @@ void Device::check(CUresult result, const char* what) const {
 
 Device::Scope::Scope(const Device& device) : device_(device) {
   if (device.process_ != getpid()) {
-    throw DeviceError("GPU " + std::to_string(device.index_) +
-                      " was already in use when this process was forked, and CUDA cannot go on in the child; start "
-                      "workers with the 'spawn' method, or use device 'cpu' in them");
+    throw DeviceError(
+        "GPU " + std::to_string(device.index_) +
+        " was already in use when this process was forked, and CUDA cannot go on in the child; start "
+        "workers with the 'spawn' method, or use device 'cpu' in them");
   }
   device.check(device.driver_->CtxPushCurrent(device.context_), "cuCtxPushCurrent");
 }
@@ -97,7 +102,8 @@ Device::Scope::~Scope() {
   device_.driver_->CtxPopCurrent(&popped);
 }
 
-Image build_image(const model::Chain& chain, int major, int minor, int max_cuda_major, const std::string& folder) {
+Image build_image(const model::Chain& chain, int major, int minor, int max_cuda_major,
+                  const std::string& folder) {
   std::string source;
   std::vector<std::pair<std::string, std::string_view>> headers;
   const std::string target = std::to_string(10 * major + minor);
@@ -128,7 +134,8 @@ Image build_image(const model::Chain& chain, int major, int minor, int max_cuda_
   return image;
 }
 
-std::shared_ptr<const Program> Program::get(const std::shared_ptr<Device>& device, const model::Chain& chain) {
+std::shared_ptr<const Program> Program::get(const std::shared_ptr<Device>& device,
+                                            const model::Chain& chain) {
   static std::mutex mutex;
   static auto& programs = *new std::map<std::pair<int, std::string>, std::weak_ptr<const Program>>;
   // One build at a time: a second solver of the same robot waits for the first one's.
@@ -149,8 +156,10 @@ Program::Program(std::shared_ptr<Device> device, const std::string& image) : dev
   const Driver& d = device_->driver();
   device_->check(d.ModuleLoadData(&module_, image.c_str()), "cuModuleLoadData");
   try {
-    device_->check(d.ModuleGetFunction(&search, module_, "hjcdik_search"), "cuModuleGetFunction(hjcdik_search)");
-    device_->check(d.ModuleGetFunction(&polish, module_, "hjcdik_polish"), "cuModuleGetFunction(hjcdik_polish)");
+    device_->check(d.ModuleGetFunction(&search, module_, "hjcdik_search"),
+                   "cuModuleGetFunction(hjcdik_search)");
+    device_->check(d.ModuleGetFunction(&polish, module_, "hjcdik_polish"),
+                   "cuModuleGetFunction(hjcdik_polish)");
     int blocks = 0;
     device_->check(d.OccupancyMaxActiveBlocksPerMultiprocessor(&blocks, search, 128, 0),
                    "cuOccupancyMaxActiveBlocksPerMultiprocessor");
@@ -193,7 +202,8 @@ void PinnedBuffer::reserve(std::size_t bytes) {
   if (data_ != nullptr) device_->driver().MemFreeHost(data_);
   data_ = nullptr;
   size_ = 0;
-  device_->check(device_->driver().MemHostAlloc(&data_, wanted, kHostAllocPortable | kHostAllocMapped), "cuMemHostAlloc");
+  device_->check(device_->driver().MemHostAlloc(&data_, wanted, kHostAllocPortable | kHostAllocMapped),
+                 "cuMemHostAlloc");
   size_ = wanted;
   device_->check(device_->driver().MemHostGetDevicePointer(&address_, data_, 0), "cuMemHostGetDevicePointer");
 }

@@ -60,9 +60,9 @@ class Program {
   ~Program();
 
   CUfunction search, polish;
-  int search_blocks;         // that the whole GPU runs at once
-  std::string compiler;      // version of NVRTC
-  bool compiled = false;     // here and now, not read from the cache
+  int search_blocks;      // that the whole GPU runs at once
+  std::string compiler;   // version of NVRTC
+  bool compiled = false;  // here and now, not read from the cache
 
  private:
   Program(std::shared_ptr<Device> device, const std::string& image);
@@ -76,7 +76,8 @@ struct Image {
   std::string key, compiler, image;
   bool compiled = false;
 };
-Image build_image(const model::Chain& chain, int major, int minor, int max_cuda_major, const std::string& folder);
+Image build_image(const model::Chain& chain, int major, int minor, int max_cuda_major,
+                  const std::string& folder);
 
 // Device memory that grows as needed and is never given back while its owner lives.
 class DeviceBuffer {

@@ -28,7 +28,8 @@ class Symbols {
   void* find(const std::string& name, const char* versioned) const {
     void* address = nullptr;
     int status = 0;
-    if (get2_ != nullptr && get2_(name.c_str(), &address, kAbiVersion, 0, &status) == kSuccess && address != nullptr) {
+    if (get2_ != nullptr && get2_(name.c_str(), &address, kAbiVersion, 0, &status) == kSuccess &&
+        address != nullptr) {
       return address;
     }
     if (get_ != nullptr && get_(name.c_str(), &address, kAbiVersion, 0) == kSuccess && address != nullptr) {
@@ -138,8 +139,10 @@ std::string driver_problem() { return the_driver().problem; }
 
 std::string describe(const Driver& driver, const char* what, CUresult result) {
   const char *name = nullptr, *text = nullptr;
-  if (driver.GetErrorName == nullptr || driver.GetErrorName(result, &name) != kSuccess || name == nullptr) name = "?";
-  if (driver.GetErrorString == nullptr || driver.GetErrorString(result, &text) != kSuccess || text == nullptr) {
+  if (driver.GetErrorName == nullptr || driver.GetErrorName(result, &name) != kSuccess || name == nullptr)
+    name = "?";
+  if (driver.GetErrorString == nullptr || driver.GetErrorString(result, &text) != kSuccess ||
+      text == nullptr) {
     text = "unknown error";
   }
   return std::string(what) + " failed: " + text + " (" + name + ", " + std::to_string(result) + ")";

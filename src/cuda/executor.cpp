@@ -29,7 +29,16 @@ constexpr std::int64_t kJobRows = std::int64_t{1} << 19;
 // A stream and the memory of one solve at a time.
 struct Session {
   Session(const std::shared_ptr<Device>& d)
-      : device(d), targets(*d), search_state(*d), results(*d), rows(*d), jobs(*d), done(*d), staging(*d), mapped(*d) {
+      : device(d),
+        targets(*d),
+        search_state(*d),
+        results(*d),
+        rows(*d),
+        jobs(*d),
+        done(*d),
+        seeds(*d),
+        staging(*d),
+        mapped(*d) {
     const Device::Scope scope(*device);
     device->check(device->driver().StreamCreate(&stream, kStreamNonBlocking), "cuStreamCreate");
   }
@@ -39,9 +48,11 @@ struct Session {
 
   std::shared_ptr<Device> device;
   CUstream stream = nullptr;
-  DeviceBuffer targets, search_state, results, rows, jobs, done;
+  DeviceBuffer targets, search_state, results, rows, jobs, done, seeds;
   PinnedBuffer staging, mapped;
   unsigned flag = 0;  // last value awaited
+  bool has_seeds = false;
+  std::uint32_t seed = 0;  // whose table `seeds` holds
 };
 
 // Offsets of arrays that share a buffer, each aligned for its type.
@@ -133,8 +144,25 @@ struct Executor::Impl {
           "cuLaunchKernel");
   }
 
-  SearchParams search_params(const SolveOptions& o) const {
+  // The seed table goes to the device once a session and seed.
+  void hold_seeds(Session& s, const SeedTable& table, CUstream stream) const {
+    if (s.has_seeds && s.seed == table.seed) return;
+    s.has_seeds = false;
+    const std::size_t pose = sizeof table.pose, q = table.q.size() * sizeof(float);
+    s.seeds.reserve(pose + q);
+    check(driver().MemcpyHtoDAsync(s.seeds.address(), table.pose, pose, stream), "cuMemcpyHtoDAsync");
+    check(driver().MemcpyHtoDAsync(s.seeds.address() + pose, table.q.data(), q, stream), "cuMemcpyHtoDAsync");
+    check(driver().StreamSynchronize(stream), "cuStreamSynchronize");
+    s.has_seeds = true;
+    s.seed = table.seed;
+  }
+
+  SearchParams search_params(Session& s, const Problem& problem, CUstream stream) const {
+    const SolveOptions& o = problem.options;
     SearchParams p{};
+    hold_seeds(s, *problem.seeds, stream);
+    p.seed_pose = s.seeds.as<float>();
+    p.seed_q = p.seed_pose + 12 * core::kSeedTable;
     const Budget b = budget(o.batch_size);
     p.job_end = int(b.candidates * b.starts_per_candidate);
     p.pause_job = p.job_end;
@@ -162,6 +190,8 @@ struct Executor::Impl {
     const bool fp32 = o.precision == Precision::fp32;
     p.iterations = fp32 ? 0 : kPolishIterations;
     p.last_step_below = kLastPolishStep;
+    p.polished = kPolished;
+    p.last_slow_step_below = kLastSlowPolishStep;
     p.converged = fp32 ? kConvergedFp32 : kConverged;
     p.orientation_weight = orientation_weight(*chain);
     p.damping_floor = damping_floor(*chain);
@@ -170,16 +200,17 @@ struct Executor::Impl {
 
   // Searches and polishes `count` targets, one row each, into device memory `results`. Leaves work in the
   // stream.
-  void enqueue(Session& s, const SolveOptions& o, const double* targets, const double* one_target,
-               std::int64_t stride, std::int64_t count, const PolishParams& outputs, bool list_retries,
-               CUstream stream) const {
+  void enqueue(Session& s, const Problem& problem, const double* targets, const double* one_target,
+               std::int64_t stride, std::int64_t count, const PolishParams& outputs, CUstream stream) const {
     const std::int64_t lanes = std::int64_t(program->search_blocks) * kBlock;
     const SearchArrays arrays(count, dof);
     s.search_state.reserve(arrays.layout.size());
     const auto at = [&](std::size_t offset) { return s.search_state.address() + offset; };
-    const auto counter = [&](Counter c) { return reinterpret_cast<u32*>(at(arrays.counters + sizeof(u32) * c)); };
+    const auto counter = [&](Counter c) {
+      return reinterpret_cast<u32*>(at(arrays.counters + sizeof(u32) * c));
+    };
 
-    SearchParams p = search_params(o);
+    SearchParams p = search_params(s, problem, stream);
     p.targets = targets;
     if (one_target != nullptr) std::copy_n(one_target, 7, p.target);
     p.target_stride = stride;
@@ -191,7 +222,7 @@ struct Executor::Impl {
     while (p.group > 1 && count * p.group > lanes) p.group /= 2;
     const bool all_at_once = count * p.group <= lanes;
     const bool pause = p.group < 32 && p.job_end > kPauseJob;
-    if (!all_at_once || pause || list_retries) {
+    if (!all_at_once || pause || outputs.retry != nullptr) {
       check(driver().MemsetD32Async(at(arrays.counters), 0, kCounters, stream), "cuMemsetD32Async");
     }
     if (!all_at_once) {
@@ -203,7 +234,8 @@ struct Executor::Impl {
       p.leftover = reinterpret_cast<u32*>(at(arrays.leftover));
       p.leftover_count = counter(kLeftoverCount);
     }
-    const std::int64_t blocks = std::min<std::int64_t>((count * p.group + kBlock - 1) / kBlock, program->search_blocks);
+    const std::int64_t blocks =
+        std::min<std::int64_t>((count * p.group + kBlock - 1) / kBlock, program->search_blocks);
     launch(program->search, blocks, stream, p);
     if (pause) {
       SearchParams rest = p;
@@ -216,18 +248,44 @@ struct Executor::Impl {
       rest.fetch = 1;
       launch(program->search, std::min<std::int64_t>((count + 3) / 4, program->search_blocks), stream, rest);
     }
+    polish(arrays, s, targets, one_target, stride, nullptr, count, outputs, stream);
+  }
+
+  // Goes on with targets whose hit the polish did not confirm, from the list in device memory.
+  void enqueue_again(Session& s, const Problem& problem, const double* targets, const double* one_target,
+                     std::int64_t stride, std::int64_t count, CUdeviceptr list, std::int64_t listed,
+                     const PolishParams& outputs, CUstream stream) const {
+    const SearchArrays arrays(count, dof);
+    const auto at = [&](std::size_t offset) { return s.search_state.address() + offset; };
+    check(driver().MemsetD32Async(at(arrays.counters), 0, kCounters, stream), "cuMemsetD32Async");
+    SearchParams p = search_params(s, problem, stream);
+    p.targets = targets;
+    if (one_target != nullptr) std::copy_n(one_target, 7, p.target);
+    p.target_stride = stride;
+    p.list = reinterpret_cast<u32*>(list);
+    p.count = u32(listed);
+    p.next = reinterpret_cast<u32*>(at(arrays.counters + sizeof(u32) * kNext));
+    p.hit_q = reinterpret_cast<float*>(at(arrays.hit_q));
+    p.hit_job = reinterpret_cast<int*>(at(arrays.hit_job));
+    p.near_score = reinterpret_cast<float*>(at(arrays.near_score));
+    p.near_job = reinterpret_cast<int*>(at(arrays.near_job));
+    p.resume = true;
+    launch(program->search, std::min<std::int64_t>((listed + 3) / 4, program->search_blocks), stream, p);
+    polish(arrays, s, targets, one_target, stride, p.list, listed, outputs, stream);
+  }
+
+  void polish(const SearchArrays& arrays, Session& s, const double* targets, const double* one_target,
+              std::int64_t stride, const u32* list, std::int64_t count, const PolishParams& outputs,
+              CUstream stream) const {
     PolishParams out = outputs;
     out.of_targets = true;
     out.targets = targets;
     if (one_target != nullptr) std::copy_n(one_target, 7, out.target);
     out.target_stride = stride;
-    out.hit_q = p.hit_q;
-    out.hit_job = p.hit_job;
+    out.hit_q = reinterpret_cast<float*>(s.search_state.address() + arrays.hit_q);
+    out.hit_job = reinterpret_cast<int*>(s.search_state.address() + arrays.hit_job);
+    out.list = list;
     out.count = u32(count);
-    if (list_retries) {
-      out.retry = reinterpret_cast<u32*>(at(arrays.retry));
-      out.retry_count = counter(kRetryCount);
-    }
     launch(program->polish, (count + kBlock - 1) / kBlock, stream, out);
   }
 
@@ -262,13 +320,14 @@ struct Executor::Impl {
       p.flag_value = ++s.flag == 0 ? ++s.flag : s.flag;
       p.blocks_done = s.done.as<u32>();
       set_results(p, s.mapped.address() + 64, arrays);
-      enqueue(s, problem.options, nullptr, given, 7, 1, p, false, s.stream);
+      enqueue(s, problem, nullptr, given, 7, 1, p, s.stream);
       for (unsigned spins = 0; *flag != p.flag_value; spins++) {
         // A failed launch never sets the flag.
         if (spins % 4096 == 4095) {
           const CUresult state = driver().StreamQuery(s.stream);
           if (state != kSuccess && state != kErrorNotReady) check(state, "solving");
-          if (state == kSuccess && *flag != p.flag_value) check(driver().StreamSynchronize(s.stream), "solving");
+          if (state == kSuccess && *flag != p.flag_value)
+            check(driver().StreamSynchronize(s.stream), "solving");
         }
       }
       std::atomic_thread_fence(std::memory_order_acquire);
@@ -281,20 +340,57 @@ struct Executor::Impl {
       if (problem.targets.stride == 7) {
         std::memcpy(staged, given, std::size_t(count) * 7 * sizeof(double));
       } else {
-        for (std::int64_t t = 0; t < count; t++) std::copy_n(given + t * problem.targets.stride, 7, staged + 7 * t);
+        for (std::int64_t t = 0; t < count; t++)
+          std::copy_n(given + t * problem.targets.stride, 7, staged + 7 * t);
       }
-      check(driver().MemcpyHtoDAsync(s.targets.address(), staged, std::size_t(count) * 7 * sizeof(double), s.stream),
+      check(driver().MemcpyHtoDAsync(s.targets.address(), staged, std::size_t(count) * 7 * sizeof(double),
+                                     s.stream),
             "cuMemcpyHtoDAsync");
       set_results(p, s.results.address(), arrays);
-      enqueue(s, problem.options, s.targets.as<double>(), nullptr, 7, count, p, false, s.stream);
+      enqueue(s, problem, s.targets.as<double>(), nullptr, 7, count, p, s.stream);
       check(driver().MemcpyDtoHAsync(staged, s.results.address(), arrays.layout.size(), s.stream),
             "cuMemcpyDtoHAsync");
       check(driver().StreamSynchronize(s.stream), "solving");
       host = static_cast<const char*>(s.staging.data());
     }
     copy_out(host, arrays, first, count, out);
-    for (std::int64_t t = first; t < first + count; t++) {
-      if (static_cast<unsigned char>(out.outcome[t]) == kRetry) solve_rounds(s, problem, t, 1, out);
+
+    // What the polish did not confirm: rare. The search goes on behind it.
+    std::vector<u32> retries;
+    for (std::int64_t t = 0; t < count; t++) {
+      if (static_cast<unsigned char>(out.outcome[first + t]) == kRetry) retries.push_back(u32(t));
+    }
+    while (!retries.empty()) {
+      const std::int64_t n = std::int64_t(retries.size());
+      const ResultArrays few(n, dof);
+      s.rows.reserve(retries.size() * sizeof(u32));
+      s.results.reserve(few.layout.size());
+      s.staging.reserve(std::max(retries.size() * sizeof(u32), few.layout.size()));
+      std::memcpy(s.staging.data(), retries.data(), retries.size() * sizeof(u32));
+      check(driver().MemcpyHtoDAsync(s.rows.address(), s.staging.data(), retries.size() * sizeof(u32),
+                                     s.stream),
+            "cuMemcpyHtoDAsync");
+      PolishParams again = polish_params(problem.options);
+      set_results(again, s.results.address(), few);
+      again.compact = true;
+      enqueue_again(s, problem, count == 1 ? nullptr : s.targets.as<double>(), count == 1 ? given : nullptr,
+                    7, count, s.rows.address(), n, again, s.stream);
+      check(driver().MemcpyDtoHAsync(s.staging.data(), s.results.address(), few.layout.size(), s.stream),
+            "cuMemcpyDtoHAsync");
+      check(driver().StreamSynchronize(s.stream), "solving");
+      const char* rows = static_cast<const char*>(s.staging.data());
+      std::vector<u32> still;
+      for (std::int64_t k = 0; k < n; k++) {
+        const std::int64_t t = first + retries[std::size_t(k)];
+        std::memcpy(out.q + t * dof, rows + few.q + std::size_t(k * dof) * 8, std::size_t(dof) * 8);
+        std::memcpy(out.pose + t * 7, rows + few.pose + std::size_t(k) * 56, 56);
+        std::memcpy(out.pos_err_m + t, rows + few.distance + std::size_t(k) * 8, 8);
+        std::memcpy(out.ori_err_rad + t, rows + few.angle + std::size_t(k) * 8, 8);
+        std::memcpy(out.count + t, rows + few.found + std::size_t(k) * 8, 8);
+        std::memcpy(out.outcome + t, rows + few.outcome + std::size_t(k), 1);
+        if (static_cast<unsigned char>(out.outcome[t]) == kRetry) still.push_back(retries[std::size_t(k)]);
+      }
+      retries.swap(still);
     }
   }
 
@@ -308,7 +404,8 @@ struct Executor::Impl {
     std::memcpy(out.outcome + first, host + a.outcome, std::size_t(count));
   }
 
-  void solve_rounds(Session& s, const Problem& problem, std::int64_t first, std::int64_t count, const ResultView& out);
+  void solve_rounds(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
+                    const ResultView& out);
   void solve_rounds_device(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
                            const ResultView& out, CUstream stream);
   void solve_device(const Problem& problem, const ResultView& out);
@@ -319,8 +416,8 @@ namespace {
 // The loops of a general solve, their arrays on the host.
 class RoundsEngine final : public Engine {
  public:
-  RoundsEngine(const Executor::Impl& impl, Session& session, const SolveOptions& options)
-      : impl_(impl), s_(session), options_(options) {}
+  RoundsEngine(const Executor::Impl& impl, Session& session, const Problem& problem)
+      : impl_(impl), s_(session), problem_(problem) {}
 
   void search(SearchTask& task) override {
     const std::int64_t dof = task.chain->dof;
@@ -341,8 +438,10 @@ class RoundsEngine final : public Engine {
       std::int32_t jobs = 1;
       for (const std::int32_t i : active_) {
         const TargetState& t = task.targets[task.order[i]];
-        const std::int64_t wanted = task.job_errors != nullptr || t.need == 0 ? t.job_end : 2 * std::int64_t(t.need - t.hits);
-        jobs = std::int32_t(std::max<std::int64_t>(jobs, std::min<std::int64_t>(wanted, t.job_end - t.next_job)));
+        const std::int64_t wanted =
+            task.job_errors != nullptr || t.need == 0 ? t.job_end : 2 * std::int64_t(t.need - t.hits);
+        jobs = std::int32_t(
+            std::max<std::int64_t>(jobs, std::min<std::int64_t>(wanted, t.job_end - t.next_job)));
       }
       jobs = std::int32_t(std::min<std::int64_t>((jobs + 31) / 32 * 32, kJobRows));
       const std::size_t piece = std::size_t(std::max<std::int64_t>(1, kJobRows / jobs));
@@ -355,14 +454,14 @@ class RoundsEngine final : public Engine {
   }
 
   void polish(PolishTask& task) override {
-    PolishParams p = impl_.polish_params(options_);
+    PolishParams p = impl_.polish_params(problem_.options);
     p.iterations = task.iterations;
     p.last_step_below = task.last_step_below;
     run_rows(p, task.count, task.start, task.q, nullptr, nullptr, nullptr);
   }
 
   void evaluate(EvaluateTask& task) override {
-    PolishParams p = impl_.polish_params(options_);
+    PolishParams p = impl_.polish_params(problem_.options);
     p.iterations = 0;
     run_rows(p, task.count, task.start, const_cast<double*>(task.q), task.tool, task.distance, task.angle);
   }
@@ -399,13 +498,13 @@ class RoundsEngine final : public Engine {
       const int range[2] = {t.next_job, t.next_job + std::min(jobs, t.job_end - t.next_job)};
       std::memcpy(host + ranges + std::size_t(k) * 8, range, 8);
       if (task.warm_rows > 0 && (k == 0 || task.warm_target_stride > 0)) {
-        std::memcpy(host + warm + std::size_t(k * task.warm_rows * dof) * 4, task.warm + target * task.warm_target_stride,
-                    std::size_t(task.warm_rows * dof) * 4);
+        std::memcpy(host + warm + std::size_t(k * task.warm_rows * dof) * 4,
+                    task.warm + target * task.warm_target_stride, std::size_t(task.warm_rows * dof) * 4);
       }
     }
     std::memset(host + next, 0, sizeof(u32));
     check(d.MemcpyHtoDAsync(s_.rows.address(), host, in.size(), s_.stream), "cuMemcpyHtoDAsync");
-    SearchParams p = impl_.search_params(options_);
+    SearchParams p = impl_.search_params(s_, problem_, s_.stream);
     const CUdeviceptr base = s_.rows.address();
     p.starts = reinterpret_cast<float*>(base + starts);
     p.job_range = reinterpret_cast<int*>(base + ranges);
@@ -417,7 +516,8 @@ class RoundsEngine final : public Engine {
     p.jobs = jobs;
     p.job_q = reinterpret_cast<float*>(s_.jobs.address() + job_q);
     p.job_errors = reinterpret_cast<float*>(s_.jobs.address() + job_errors);
-    impl_.launch(impl_.program->search, std::min<std::int64_t>((n * 32 + kBlock - 1) / kBlock, impl_.program->search_blocks),
+    impl_.launch(impl_.program->search,
+                 std::min<std::int64_t>((n * 32 + kBlock - 1) / kBlock, impl_.program->search_blocks),
                  s_.stream, p);
     check(d.MemcpyDtoHAsync(host, s_.jobs.address(), out.size(), s_.stream), "cuMemcpyDtoHAsync");
     check(d.StreamSynchronize(s_.stream), "solving");
@@ -435,7 +535,8 @@ class RoundsEngine final : public Engine {
         if (task.job_errors != nullptr) {
           task.job_errors[2 * std::int64_t(t.next_job)] = distance;
           task.job_errors[2 * std::int64_t(t.next_job) + 1] = angle;
-        } else if (distance < task.position_tolerance && angle < task.orientation_tolerance) {
+        } else if (distance < core::kNearEnough * task.position_tolerance &&
+                   angle < core::kNearEnough * task.orientation_tolerance) {
           const std::int64_t hit = std::int64_t(target) * task.hit_capacity + t.hits;
           task.hit_job[hit] = t.next_job;
           std::copy_n(all_q + row * dof, dof, task.hit_q + hit * dof);
@@ -445,7 +546,8 @@ class RoundsEngine final : public Engine {
           }
         } else {
           auto& near = near_[std::size_t(i)];
-          near.push_back({distance + 0.3f * angle, t.next_job, std::vector<float>(all_q + row * dof, all_q + (row + 1) * dof)});
+          near.push_back({distance + 0.3f * angle, t.next_job,
+                          std::vector<float>(all_q + row * dof, all_q + (row + 1) * dof)});
         }
       }
       if ((t.need == 0 || t.hits < t.need) && t.next_job < t.job_end) still_.push_back(i);
@@ -458,9 +560,10 @@ class RoundsEngine final : public Engine {
     auto& near = near_[std::size_t(i)];
     if (t.need > 0 && t.hits == t.need) return;
     const std::size_t n = std::min(near.size(), std::size_t(task.near_capacity));
-    std::partial_sort(near.begin(), near.begin() + std::ptrdiff_t(n), near.end(), [](const NearHit& a, const NearHit& b) {
-      return a.score != b.score ? a.score < b.score : a.job < b.job;
-    });
+    std::partial_sort(near.begin(), near.begin() + std::ptrdiff_t(n), near.end(),
+                      [](const NearHit& a, const NearHit& b) {
+                        return a.score != b.score ? a.score < b.score : a.job < b.job;
+                      });
     for (std::size_t r = 0; r < n; r++) {
       const std::int64_t row = std::int64_t(target) * task.near_capacity + std::int64_t(r);
       task.near_score[row] = near[r].score;
@@ -478,7 +581,8 @@ class RoundsEngine final : public Engine {
     Layout layout;
     const auto starts = layout.add<double>(n * 12), row_q = layout.add<double>(n * dof);
     const std::size_t in_size = layout.size();
-    const auto tools = layout.add<double>(n * 12), distances = layout.add<double>(n), angles = layout.add<double>(n);
+    const auto tools = layout.add<double>(n * 12), distances = layout.add<double>(n),
+               angles = layout.add<double>(n);
     s_.rows.reserve(layout.size());
     s_.staging.reserve(layout.size());
     char* host = static_cast<char*>(s_.staging.data());
@@ -506,7 +610,7 @@ class RoundsEngine final : public Engine {
 
   const Executor::Impl& impl_;
   Session& s_;
-  const SolveOptions& options_;
+  const Problem& problem_;
   std::vector<std::int32_t> active_, still_;
   std::vector<std::vector<NearHit>> near_;
 };
@@ -518,7 +622,7 @@ void Executor::Impl::solve_rounds(Session& s, const Problem& problem, std::int64
                                   const ResultView& out) {
   thread_local Worker worker;
   const Device::Scope scope(*device);
-  RoundsEngine engine(*this, s, problem.options);
+  RoundsEngine engine(*this, s, problem);
   worker.solve(engine, problem, first, count, out);
 }
 
@@ -547,44 +651,59 @@ void Executor::Impl::solve_device(const Problem& problem, const ResultView& out)
     p.found = reinterpret_cast<long long*>(out.count) + first;
     p.outcome = reinterpret_cast<unsigned char*>(out.outcome) + first;
     const double* data = problem.targets.data + first * problem.targets.stride;
-    enqueue(s, problem.options, data, nullptr, problem.targets.stride, count, p, true, stream);
-    // What the polish did not confirm: rare, and solved again in rounds.
+    // What the polish did not confirm is listed; the search goes on behind it. Two lists take turns.
+    const SearchArrays arrays(count, dof);
+    s.search_state.reserve(arrays.layout.size());
     s.staging.reserve(sizeof(u32) * kCounters);
-    auto* counters = static_cast<u32*>(s.staging.data());
-    check(driver().MemcpyDtoHAsync(counters, s.search_state.address(), sizeof(u32) * kCounters, stream),
-          "cuMemcpyDtoHAsync");
-    check(driver().StreamSynchronize(stream), "solving");
-    std::vector<u32> retries(counters[kRetryCount]);
-    if (retries.empty()) continue;
-    check(driver().MemcpyDtoHAsync(retries.data(), s.search_state.address() + SearchArrays(count, dof).retry,
-                                   retries.size() * sizeof(u32), stream),
-          "cuMemcpyDtoHAsync");
-    check(driver().StreamSynchronize(stream), "solving");
-    for (const u32 t : retries) solve_rounds_device(s, problem, first + t, 1, out, stream);
+    CUdeviceptr list = s.search_state.address() + arrays.retry,
+                other = s.search_state.address() + arrays.leftover;
+    p.retry_count =
+        reinterpret_cast<u32*>(s.search_state.address() + arrays.counters + sizeof(u32) * kRetryCount);
+    p.retry = reinterpret_cast<u32*>(list);
+    enqueue(s, problem, data, nullptr, problem.targets.stride, count, p, stream);
+    for (;;) {
+      auto* counters = static_cast<u32*>(s.staging.data());
+      check(driver().MemcpyDtoHAsync(counters, s.search_state.address(), sizeof(u32) * kCounters, stream),
+            "cuMemcpyDtoHAsync");
+      check(driver().StreamSynchronize(stream), "solving");
+      const u32 n = counters[kRetryCount];
+      if (n == 0) break;
+      p.retry = reinterpret_cast<u32*>(other);
+      enqueue_again(s, problem, data, nullptr, problem.targets.stride, count, list, n, p, stream);
+      std::swap(list, other);
+    }
   }
 }
 
 // The same with all options, through host memory.
-void Executor::Impl::solve_rounds_device(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
-                                         const ResultView& out, CUstream stream) {
+void Executor::Impl::solve_rounds_device(Session& s, const Problem& problem, std::int64_t first,
+                                         std::int64_t count, const ResultView& out, CUstream stream) {
   const std::int64_t rows = count * problem.options.num_solutions, stride = problem.targets.stride;
-  std::vector<double> targets(std::size_t((count - 1) * stride + 7)), q(std::size_t(rows * dof)), pose(std::size_t(rows * 7)),
-      distance(static_cast<std::size_t>(rows)), angle(static_cast<std::size_t>(rows));
+  std::vector<double> targets(std::size_t((count - 1) * stride + 7)), q(std::size_t(rows * dof)),
+      pose(std::size_t(rows * 7)), distance(static_cast<std::size_t>(rows)),
+      angle(static_cast<std::size_t>(rows));
   std::vector<std::int64_t> found(static_cast<std::size_t>(count));
   std::vector<Outcome> outcome(static_cast<std::size_t>(count));
   const auto down = [&](void* to, const void* from, std::size_t bytes) {
-    check(driver().MemcpyDtoHAsync(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream), "cuMemcpyDtoHAsync");
+    check(driver().MemcpyDtoHAsync(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream),
+          "cuMemcpyDtoHAsync");
   };
   const auto up = [&](void* to, const void* from, std::size_t bytes) {
-    check(driver().MemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream), "cuMemcpyHtoDAsync");
+    check(driver().MemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream),
+          "cuMemcpyHtoDAsync");
   };
   down(targets.data(), problem.targets.data + first * stride, targets.size() * sizeof(double));
   check(driver().StreamSynchronize(stream), "solving");
   Problem on_host = problem;
   on_host.targets = {targets.data(), count, stride};
   if (on_host.options.q_init_per_target) on_host.options.q_init += first * on_host.options.q_init_rows * dof;
-  const ResultView view{q.data(),     pose.data(),    distance.data(), angle.data(),
-                        found.data(), outcome.data(), problem.options.stats ? out.stats + first : nullptr};
+  const ResultView view{q.data(),
+                        pose.data(),
+                        distance.data(),
+                        angle.data(),
+                        found.data(),
+                        outcome.data(),
+                        problem.options.stats ? out.stats + first : nullptr};
   solve_rounds(s, on_host, 0, count, view);
   const std::int64_t to = first * problem.options.num_solutions;
   up(out.q + to * dof, q.data(), q.size() * sizeof(double));

@@ -20,7 +20,8 @@ class Executor {
   const std::string& compiler() const;  // version of the NVRTC that made the program
 
   // Any number of threads may call it at once, each with memory and a stream of its own. Throws SolveError.
-  void solve(const Problem& problem, const ResultView& out, const std::function<void(std::int64_t)>& progress) const;
+  void solve(const Problem& problem, const ResultView& out,
+             const std::function<void(std::int64_t)>& progress) const;
 
   struct Impl;
 

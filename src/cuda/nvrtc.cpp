@@ -20,7 +20,8 @@ using nvrtcProgram = struct nvrtcProgram_st*;
 struct Compiler {
   nvrtcResult (*Version)(int*, int*);
   const char* (*GetErrorString)(nvrtcResult);
-  nvrtcResult (*CreateProgram)(nvrtcProgram*, const char*, const char*, int, const char* const*, const char* const*);
+  nvrtcResult (*CreateProgram)(nvrtcProgram*, const char*, const char*, int, const char* const*,
+                               const char* const*);
   nvrtcResult (*DestroyProgram)(nvrtcProgram*);
   nvrtcResult (*CompileProgram)(nvrtcProgram, int, const char* const*);
   nvrtcResult (*GetPTXSize)(nvrtcProgram, std::size_t*);
@@ -43,7 +44,8 @@ int major_of(const fs::path& file) {
   if (name.rfind(prefix, 0) != 0) return 0;
   const std::string rest = name.substr(prefix.size());
   const std::string digits = rest.substr(0, rest.find('.'));
-  if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos) return 0;
+  if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos)
+    return 0;
   return std::atoi(digits.c_str());
 }
 
@@ -132,10 +134,11 @@ const Compiler* find_compiler(int max_major, std::string& problem) {
     }
     reasons += "\n  " + reason;
   }
-  problem = "no NVRTC (NVIDIA's run-time compiler) of CUDA " + std::to_string(max_major) +
-            " or older was found; install it with: pip install 'hjcdik[cuda]' (or pip install nvidia-cuda-nvrtc), "
-            "or set HJCDIK_NVRTC to its library file. Tried:" +
-            reasons;
+  problem =
+      "no NVRTC (NVIDIA's run-time compiler) of CUDA " + std::to_string(max_major) +
+      " or older was found; install it with: pip install 'hjcdik[cuda]' (or pip install nvidia-cuda-nvrtc), "
+      "or set HJCDIK_NVRTC to its library file. Tried:" +
+      reasons;
   return nullptr;
 }
 
@@ -153,8 +156,9 @@ std::string compiler_version(int max_major, std::string* problem) {
   return c == nullptr ? "" : std::to_string(c->major) + "." + std::to_string(c->minor);
 }
 
-CompileResult compile(const std::string& source, const std::vector<std::pair<std::string, std::string_view>>& headers,
-                      int major, int minor, int max_major) {
+CompileResult compile(const std::string& source,
+                      const std::vector<std::pair<std::string, std::string_view>>& headers, int major,
+                      int minor, int max_major) {
   std::string problem;
   const Compiler* c = find_compiler(max_major, problem);
   if (c == nullptr) throw DeviceError(problem);
@@ -191,7 +195,8 @@ CompileResult compile(const std::string& source, const std::vector<std::pair<std
     names.push_back(headers[i].first.c_str());
   }
   nvrtcProgram program = nullptr;
-  check(c->CreateProgram(&program, source.c_str(), "solve.cu", int(names.size()), contents.data(), names.data()),
+  check(c->CreateProgram(&program, source.c_str(), "solve.cu", int(names.size()), contents.data(),
+                         names.data()),
         "nvrtcCreateProgram");
   struct Destroy {
     const Compiler* c;
@@ -209,11 +214,13 @@ CompileResult compile(const std::string& source, const std::vector<std::pair<std
       c->GetProgramLog(program, log.data());
       log.resize(size - 1);
     }
-    throw BuildError(std::string("compiling the robot's GPU program failed: ") + c->GetErrorString(result), log);
+    throw BuildError(std::string("compiling the robot's GPU program failed: ") + c->GetErrorString(result),
+                     log);
   }
   CompileResult out;
   out.compiler = std::to_string(c->major) + "." + std::to_string(c->minor);
-  check(cubin ? c->GetCUBINSize(program, &size) : c->GetPTXSize(program, &size), "reading the compiled program's size");
+  check(cubin ? c->GetCUBINSize(program, &size) : c->GetPTXSize(program, &size),
+        "reading the compiled program's size");
   out.image.resize(size);
   check(cubin ? c->GetCUBIN(program, out.image.data()) : c->GetPTX(program, out.image.data()),
         "reading the compiled program");

@@ -16,8 +16,9 @@ struct CompileResult {
 // Compiles `source` with the texts it includes for compute capability `major`.`minor`. Throws BuildError
 // with the compiler's log, or DeviceError that says where a compiler was looked for and how to get
 // one. `max_major`: no compiler of a newer CUDA than this.
-CompileResult compile(const std::string& source, const std::vector<std::pair<std::string, std::string_view>>& headers,
-                      int major, int minor, int max_major);
+CompileResult compile(const std::string& source,
+                      const std::vector<std::pair<std::string, std::string_view>>& headers, int major,
+                      int minor, int max_major);
 
 // "13.0", or "" with the reason in `problem`.
 std::string compiler_version(int max_major, std::string* problem = nullptr);

@@ -24,7 +24,8 @@ bool nearest_equivalent(const model::Chain& chain, const double* reference, doub
     // A continuous joint's values all lie in [-pi, pi]: there is one.
     if (joint.type != JointType::revolute || joint.upper - joint.lower < kTurn) continue;
     const double middle = reference != nullptr ? reference[i] : 0.5 * (joint.lower + joint.upper);
-    const double first = std::ceil((joint.lower - q[i]) / kTurn), last = std::floor((joint.upper - q[i]) / kTurn);
+    const double first = std::ceil((joint.lower - q[i]) / kTurn),
+                 last = std::floor((joint.upper - q[i]) / kTurn);
     const double turns = std::clamp(std::round((middle - q[i]) / kTurn), first, std::max(first, last));
     const double value = q[i] + turns * kTurn;
     if (turns == 0 || value < joint.lower || value > joint.upper) continue;
@@ -47,7 +48,8 @@ double joint_distance(const model::Chain& chain, const double* a, const double* 
 bool differ(const model::Chain& chain, const double* a, const double* b, double threshold) {
   for (int i = 0; i < chain.constants.dof; i++) {
     const double d = a[i] - b[i];
-    if ((chain.joints[i].info.type == JointType::prismatic ? std::abs(d) : modulo_turn(d)) >= threshold) return true;
+    if ((chain.joints[i].info.type == JointType::prismatic ? std::abs(d) : modulo_turn(d)) >= threshold)
+      return true;
   }
   return false;
 }
@@ -83,7 +85,8 @@ std::size_t DistinctSet::slot(const Cell& cell, int d0, int d1) const {
   std::uint64_t hash = 0;
   for (int i = 0; i < std::min(2, chain_->constants.dof); i++) {
     std::int64_t c = cell.index[i] + d[i];
-    if (chain_->joints[i].info.type != JointType::prismatic) c = c < 0 ? c + cells_ : c >= cells_ ? c - cells_ : c;
+    if (chain_->joints[i].info.type != JointType::prismatic)
+      c = c < 0 ? c + cells_ : c >= cells_ ? c - cells_ : c;
     hash = (hash ^ std::uint64_t(c)) * 0x9e3779b97f4a7c15ull;
     hash ^= hash >> 32;
   }

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <thread>
 
 #include "core/halton.h"
@@ -39,12 +40,12 @@ void check_targets(const TargetView& targets) {
     bool zero = true;
     for (int k = 0; k < 7; k++) {
       if (!std::isfinite(row[k])) {
-        throw InvalidArgument("poses[" + std::to_string(t) + "]: " + kPoseFields[k] + " is " + value_text(row[k]) +
-                              ", expected a finite number");
+        throw InvalidArgument("poses[" + std::to_string(t) + "]: " + kPoseFields[k] + " is " +
+                              value_text(row[k]) + ", expected a finite number");
       }
       if (k < 3 && std::abs(row[k]) > kFarthest) {
-        throw InvalidArgument("poses[" + std::to_string(t) + "]: " + kPoseFields[k] + " is " + std::to_string(row[k]) +
-                              " m, farther than 1e9 m");
+        throw InvalidArgument("poses[" + std::to_string(t) + "]: " + kPoseFields[k] + " is " +
+                              std::to_string(row[k]) + " m, farther than 1e9 m");
       }
       zero = zero && (k < 3 || row[k] == 0);
     }
@@ -69,8 +70,9 @@ void check_options(const Robot& robot, const SolveOptions& o, std::int64_t targe
   if (o.q_init == nullptr) return;
   if (o.q_init_rows < 1) throw InvalidArgument("q_init_rows must be positive where q_init is given");
   if (o.q_init_rows > o.batch_size) {
-    throw InvalidArgument("q_init has " + std::to_string(o.q_init_rows) + " rows per target, more than batch_size (" +
-                          std::to_string(o.batch_size) + " candidates per target)");
+    throw InvalidArgument("q_init has " + std::to_string(o.q_init_rows) +
+                          " rows per target, more than batch_size (" + std::to_string(o.batch_size) +
+                          " candidates per target)");
   }
   const int dof = robot.dof();
   const std::int64_t rows = o.q_init_per_target ? targets * o.q_init_rows : o.q_init_rows;
@@ -80,7 +82,8 @@ void check_options(const Robot& robot, const SolveOptions& o, std::int64_t targe
       if (std::isfinite(v)) continue;
       std::string where = "q_init[" + std::to_string(r % o.q_init_rows) + "]";
       if (o.q_init_per_target) {
-        where = "q_init[" + std::to_string(r / o.q_init_rows) + ", " + std::to_string(r % o.q_init_rows) + "]";
+        where =
+            "q_init[" + std::to_string(r / o.q_init_rows) + ", " + std::to_string(r % o.q_init_rows) + "]";
       }
       throw InvalidArgument(where + ": joint '" + robot.joints()[i].name + "' is " + value_text(v) +
                             ", expected a finite number");
@@ -96,6 +99,7 @@ struct Solver::Impl {
   std::string isa;
   std::string device = "cpu";
   std::string compiler;
+  std::shared_ptr<const SeedTable> seeds;     // of the default seed
   std::shared_ptr<const cuda::Executor> gpu;  // null on the CPU
 };
 
@@ -123,6 +127,7 @@ Solver::Solver(Robot robot, const SolverOptions& options) : robot_(std::move(rob
   if (options.threads < 0) throw InvalidArgument("threads must not be negative");
   const cpu::Lanes& lanes = cpu::choose_lanes(options.isa);
   Impl impl{lanes, cpu::thread_count(options.threads), cpu::isa_name(lanes)};
+  impl.seeds = std::make_shared<const SeedTable>(robot_.chain(), SolveOptions{}.seed);
   if (options.device != "cpu") {
     const bool any = options.device.empty();
     const int index = any ? -1 : gpu_index(options.device);
@@ -157,13 +162,17 @@ void Solver::solve_into(const TargetView& targets, const SolveOptions& options, 
   if (targets.memory == MemoryKind::device && !impl_->gpu) {
     throw InvalidArgument("targets are in device memory, but the solver's device is the CPU");
   }
-  if (targets.memory != out.memory) throw InvalidArgument("targets and results must both be in host or in device memory");
+  if (targets.memory != out.memory)
+    throw InvalidArgument("targets and results must both be in host or in device memory");
   if (targets.rows == 0) return;
   if (out.q == nullptr || out.pose == nullptr || out.pos_err_m == nullptr || out.ori_err_rad == nullptr ||
       out.count == nullptr || out.outcome == nullptr || (options.stats && out.stats == nullptr)) {
-    throw InvalidArgument("the result view lacks memory for q, pose, pos_err_m, ori_err_rad, count, outcome or stats");
+    throw InvalidArgument(
+        "the result view lacks memory for q, pose, pos_err_m, ori_err_rad, count, outcome or stats");
   }
-  Problem problem{&robot_.chain(), targets, options};
+  std::optional<SeedTable> own_seeds;
+  if (options.seed != impl_->seeds->seed) own_seeds.emplace(robot_.chain(), options.seed);
+  Problem problem{&robot_.chain(), targets, options, own_seeds ? &*own_seeds : impl_->seeds.get()};
   if (problem.options.q_init == nullptr) problem.options.q_init_rows = 0;
   if (problem.options.coarse_sweeps < 0) problem.options.coarse_sweeps = kDefaultCoarseSweeps;
   if (impl_->gpu) return impl_->gpu->solve(problem, out, progress);
@@ -180,12 +189,12 @@ Result Solver::solve(const TargetView& targets, const SolveOptions& options) con
   result.capacity = options.num_solutions;
   result.dof = robot_.dof();
   const std::size_t rows = std::size_t(targets.rows * options.num_solutions);
-  result.q.resize(rows * result.dof);
-  result.pose.resize(rows * 7);
-  result.pos_err_m.resize(rows);
-  result.ori_err_rad.resize(rows);
-  result.count.resize(std::size_t(targets.rows));
-  result.outcome.resize(std::size_t(targets.rows));
+  result.q = Array<double>(rows * result.dof);
+  result.pose = Array<double>(rows * 7);
+  result.pos_err_m = Array<double>(rows);
+  result.ori_err_rad = Array<double>(rows);
+  result.count = Array<std::int64_t>(std::size_t(targets.rows));
+  result.outcome = Array<Outcome>(std::size_t(targets.rows));
   if (options.stats) result.stats.resize(std::size_t(targets.rows));
   const ResultView view{result.q.data(),           result.pose.data(),  result.pos_err_m.data(),
                         result.ori_err_rad.data(), result.count.data(), result.outcome.data(),

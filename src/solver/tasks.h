@@ -34,6 +34,11 @@ struct SearchTask {
   std::int64_t warm_target_stride;
   std::int32_t warm_rows;
 
+  // The table that the first random start comes from (solver/seed_table.hpp): 12 x kSeedTable, kSeedTable x
+  // dof.
+  const float* seed_pose;
+  const float* seed_q;
+
   TargetState* targets;
   const std::int32_t* order;  // the targets to search
   std::int32_t count;         // how many

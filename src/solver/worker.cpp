@@ -41,7 +41,8 @@ struct Rows {
 }  // namespace
 
 std::int64_t hits_per_target(const SolveOptions& o) {
-  const std::int64_t rows = std::min(o.num_solutions, o.batch_size * budget(o.batch_size).starts_per_candidate);
+  const std::int64_t rows =
+      std::min(o.num_solutions, o.batch_size * budget(o.batch_size).starts_per_candidate);
   return std::max({rows, o.q_init_rows, rows > 1 ? kRoundHits : 1});
 }
 
@@ -180,16 +181,15 @@ struct Worker::Impl {
           if (job < warm && exact_[std::int64_t(t) * warm + job]) continue;  // is there already
           load(scratch_, rows, t, &hit_q_[hit * dof_], job);
           // A hit well inside the neighbourhood of a row that is there would end as its duplicate.
-          if (job >= warm && found_[t] > 0 && !distinct_.differs(&scratch_.q[rows * dof_], 0.5 * distinct_rad())) {
+          if (job >= warm && found_[t] > 0 &&
+              !distinct_.differs(&scratch_.q[rows * dof_], 0.5 * distinct_rad())) {
             continue;
           }
           polished_[t]++;
           rows++;
         }
       }
-      if (!fp32_) polish(scratch_, rows);
-      canonicalise(scratch_, rows);
-      evaluate(scratch_, rows);
+      finish_rows(scratch_, rows);
       std::int32_t still = 0;
       rows = 0;
       for (std::int32_t a = 0; a < active; a++) {
@@ -214,7 +214,10 @@ struct Worker::Impl {
         hits_seen_[t] += state.hits;
         const std::int32_t missing = rows_wanted_ - distinct_found_[t];
         state.need = std::min(capacity_, std::max(missing, rows_wanted_ > 1 ? hits_seen_[t] : 1));
-        if (missing > 0 && state.next_job < state.job_end) order_[still++] = t;
+        if (missing > 0 && state.next_job < state.job_end) {
+          if (found_[t] == 0) keep_near_hit(t);
+          order_[still++] = t;
+        }
       }
       active = still;
     }
@@ -236,6 +239,8 @@ struct Worker::Impl {
     task.warm = warm_f32_.data();
     task.warm_target_stride = o.q_init_per_target ? o.q_init_rows * dof_ : 0;
     task.warm_rows = std::int32_t(o.q_init_rows);
+    task.seed_pose = problem_->seeds->pose[0];
+    task.seed_q = problem_->seeds->q.data();
     task.targets = states_.data();
     task.order = order_.data();
     task.count = active;
@@ -262,9 +267,29 @@ struct Worker::Impl {
     rows.job[r] = job;
   }
 
-  void polish(Rows& rows, std::int64_t n) {
-    PolishTask task{&chain_->constants, weight(),        damping_floor(),  kPolishIterations,
-                    kLastPolishStep,    std::int32_t(n), rows.start.data(), rows.q.data()};
+  // From the search's configurations to rows with errors.
+  void finish_rows(Rows& rows, std::int64_t n) {
+    if (!fp32_) polish(rows, n, kLastPolishStep);
+    canonicalise(rows, n);
+    evaluate(rows, n);
+    if (fp32_) return;
+    again_.clear();
+    for (std::int64_t r = 0; r < n; r++) {
+      if (!converged(rows, r, kPolished)) again_.push_back(std::int32_t(r));
+    }
+    if (again_.empty()) return;
+    const std::int64_t left = std::int64_t(again_.size());
+    slow_.resize(left, dof_);
+    for (std::int64_t r = 0; r < left; r++) copy_row(rows, again_[std::size_t(r)], slow_, r, dof_);
+    polish(slow_, left, kLastSlowPolishStep);
+    canonicalise(slow_, left);
+    evaluate(slow_, left);
+    for (std::int64_t r = 0; r < left; r++) copy_row(slow_, r, rows, again_[std::size_t(r)], dof_);
+  }
+
+  void polish(Rows& rows, std::int64_t n, double last_step_below) {
+    PolishTask task{&chain_->constants, weight(),        damping_floor(),   kPolishIterations,
+                    last_step_below,    std::int32_t(n), rows.start.data(), rows.q.data()};
     engine_->polish(task);
   }
 
@@ -327,6 +352,18 @@ struct Worker::Impl {
     std::memcpy(&reject_q_[t * dof_], &rows.q[r * dof_], std::size_t(dof_) * sizeof(double));
   }
 
+  // The next search forgets the near hits of this one, a warm start's above all.
+  void keep_near_hit(std::int64_t t) {
+    for (std::int64_t row = t * rows_wanted_; row < t * rows_wanted_ + states_[t].near_hits; row++) {
+      if (!(near_score_[row] < reject_score_[t])) continue;
+      reject_score_[t] = near_score_[row];
+      for (int i = 0; i < dof_; i++) {
+        const auto& limits = chain_->constants.joint[i];
+        reject_q_[t * dof_ + i] = std::clamp(double(near_q_[row * dof_ + i]), limits.lower, limits.upper);
+      }
+    }
+  }
+
   // No start of this target converged: its nearest ends are polished to their local optimum, which may
   // still converge, and returned in order of error.
   void approximate(std::int64_t t) {
@@ -343,9 +380,7 @@ struct Worker::Impl {
       scratch_.start[near] = &starts_[t * 12];
       scratch_.job[near] = 0;
     }
-    if (!fp32_) polish(scratch_, n);
-    canonicalise(scratch_, n);
-    evaluate(scratch_, n);
+    finish_rows(scratch_, n);
     ranking_.resize(std::size_t(n));
     for (std::int64_t r = 0; r < n; r++) ranking_[r] = {score(scratch_, r), std::int32_t(r)};
     std::sort(ranking_.begin(), ranking_.end(), [&](const Ranked& a, const Ranked& b) {
@@ -398,8 +433,9 @@ struct Worker::Impl {
       }
       ranking_[r] = {best, std::int32_t(r)};
     }
-    std::sort(ranking_.begin(), ranking_.end(),
-              [](const Ranked& a, const Ranked& b) { return a.score != b.score ? a.score < b.score : a.row < b.row; });
+    std::sort(ranking_.begin(), ranking_.end(), [](const Ranked& a, const Ranked& b) {
+      return a.score != b.score ? a.score < b.score : a.row < b.row;
+    });
     evaluate(scratch_, n);
     found_[t] = 0;
     distinct_.clear();
@@ -415,14 +451,16 @@ struct Worker::Impl {
   void write(std::int64_t t, const ResultView& out) {
     const bool solved = near_found_[t] == 0 && found_[t] > 0;
     if (solved && options_->q_init_rows > 0) order_by_nearness(t);
-    const std::int64_t s = options_->num_solutions, n = found_[t], base = t * pool_rows_, to = (first_ + t) * s;
+    const std::int64_t s = options_->num_solutions, n = found_[t], base = t * pool_rows_,
+                       to = (first_ + t) * s;
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     out.count[first_ + t] = n;
     out.outcome[first_ + t] = n == 0 ? Outcome::no_accurate : solved ? Outcome::solved : Outcome::approximate;
     std::memcpy(out.q + to * dof_, &pool_.q[base * dof_], std::size_t(n * dof_) * sizeof(double));
     std::memcpy(out.pos_err_m + to, &pool_.distance[base], std::size_t(n) * sizeof(double));
     std::memcpy(out.ori_err_rad + to, &pool_.angle[base], std::size_t(n) * sizeof(double));
-    for (std::int64_t r = 0; r < n; r++) core::reached_pose(target(t), &pool_.tool[(base + r) * 12], out.pose + (to + r) * 7);
+    for (std::int64_t r = 0; r < n; r++)
+      core::reached_pose(target(t), &pool_.tool[(base + r) * 12], out.pose + (to + r) * 7);
     std::fill(out.q + (to + n) * dof_, out.q + (to + s) * dof_, nan);
     std::fill(out.pose + (to + n) * 7, out.pose + (to + s) * 7, nan);
     std::fill(out.pos_err_m + to + n, out.pos_err_m + to + s, nan);
@@ -437,7 +475,8 @@ struct Worker::Impl {
     std::int32_t last = job_end_[t] - 1;
     if (near_found_[t] == 0 && n == rows_wanted_ && n == s) {
       last = 0;
-      for (std::int64_t r = 0; r < n; r++) last = std::max(last, std::min(pool_.job[base + r], job_end_[t] - 1));
+      for (std::int64_t r = 0; r < n; r++)
+        last = std::max(last, std::min(pool_.job[base + r], job_end_[t] - 1));
     }
     TargetState& state = states_[t];
     state.next_job = 0;
@@ -446,7 +485,8 @@ struct Worker::Impl {
     job_errors_.resize(std::size_t(2 * (last + 1)));
     order_[0] = std::int32_t(t);
     search(1, job_errors_.data());
-    const int starts = int(budget(options_->batch_size).starts_per_candidate), warm = int(options_->q_init_rows);
+    const int starts = int(budget(options_->batch_size).starts_per_candidate),
+              warm = int(options_->q_init_rows);
     candidate_.assign(std::size_t(options_->batch_size), 0);
     for (std::int64_t job = 0; job <= last; job++) {
       const int c = core::start_of_job(int(job), warm, starts).candidate;
@@ -478,7 +518,8 @@ struct Worker::Impl {
   std::vector<double> starts_;
   std::vector<TargetState> states_;
   std::vector<std::int32_t> order_, job_end_, polished_, hits_seen_;
-  std::vector<std::int32_t> found_, distinct_found_, near_found_;  // rows in the pool; of these distinct; not converged
+  std::vector<std::int32_t> found_, distinct_found_,
+      near_found_;  // rows in the pool; of these distinct; not converged
   std::vector<float> hit_q_, near_q_, near_score_;
   std::vector<std::int32_t> hit_job_, near_job_;
   std::vector<float> reject_score_;
@@ -486,7 +527,8 @@ struct Worker::Impl {
   std::vector<double> warm_;
   std::vector<float> warm_f32_, job_errors_;
   std::vector<char> candidate_, exact_;
-  Rows pool_, scratch_;
+  Rows pool_, scratch_, slow_;
+  std::vector<std::int32_t> again_;
   std::vector<Ranked> ranking_;
   std::vector<double> trial_;
   DistinctSet distinct_;

@@ -9,6 +9,7 @@
 
 #include "model/chain.hpp"
 #include "solver/engine.hpp"
+#include "solver/seed_table.hpp"
 
 namespace hjcdik {
 
@@ -16,7 +17,8 @@ namespace hjcdik {
 struct Problem {
   const model::Chain* chain;
   TargetView targets;
-  SolveOptions options;  // coarse_sweeps set
+  SolveOptions options;    // coarse_sweeps set
+  const SeedTable* seeds;  // of the options' seed
 };
 
 // Converged, in float64 after the polish. Without a polish: what the float search leaves.
@@ -24,9 +26,14 @@ constexpr double kConverged = 1e-6;
 constexpr double kConvergedFp32 = 1e-5;
 // The search hands over to the polish here; with float32 coordinates of a metre it cannot do much better.
 constexpr float kSearchOrientation = 1e-5f;
-inline float search_position_tolerance(const model::Chain& chain) { return 3e-6f * std::max(1.0f, float(chain.reach)); }
-// Quadratic convergence: one more step from here ends at rounding.
-constexpr double kLastPolishStep = 1e-8;
+inline float search_position_tolerance(const model::Chain& chain) {
+  return 3e-6f * std::max(1.0f, float(chain.reach));
+}
+// Quadratic convergence: one more step from here usually ends at rounding. A row that then is not within
+// kPolished is polished further, down to kLastSlowPolishStep and a step more.
+constexpr double kLastPolishStep = 2e-6;
+constexpr double kPolished = 1e-9;
+constexpr double kLastSlowPolishStep = 1e-8;
 constexpr int kPolishIterations = 20;
 // The scale of the arm, m. An arm whose axes all meet in one point with the tool has no length of its own.
 inline double arm_scale(const model::Chain& chain) { return std::max(chain.length, 1e-3); }
@@ -49,7 +56,8 @@ class Worker {
  public:
   Worker();
   ~Worker();
-  void solve(Engine& engine, const Problem& problem, std::int64_t first, std::int64_t count, const ResultView& out);
+  void solve(Engine& engine, const Problem& problem, std::int64_t first, std::int64_t count,
+             const ResultView& out);
 
  private:
   struct Impl;

@@ -47,7 +47,8 @@ std::string content_key(const std::vector<std::string_view>& parts) {
   }
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned size = 0;
-  if (!ok || EVP_DigestFinal_ex(context.get(), digest, &size) != 1) throw std::runtime_error("SHA-256 failed");
+  if (!ok || EVP_DigestFinal_ex(context.get(), digest, &size) != 1)
+    throw std::runtime_error("SHA-256 failed");
   std::string text;
   for (unsigned i = 0; i < size; i++) {
     constexpr char digits[] = "0123456789abcdef";
@@ -63,7 +64,8 @@ std::string default_folder() {
     return std::string(value != nullptr ? value : "");
   };
   if (const std::string own = variable("HJCDIK_CACHE_DIR"); !own.empty()) return own;
-  if (const std::string grid = variable("GRID_RBD_CACHE_DIR"); !grid.empty()) return grid + "/consumers/hjcdik";
+  if (const std::string grid = variable("GRID_RBD_CACHE_DIR"); !grid.empty())
+    return grid + "/consumers/hjcdik";
   if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache + "/hjcdik";
   if (const std::string home = variable("HOME"); !home.empty()) return home + "/.cache/hjcdik";
   return "";
@@ -84,7 +86,8 @@ std::optional<Entry> read(const std::string& folder, const std::string& key) {
   std::string key_line, compiler_line;
   std::getline(lines, key_line);
   std::getline(lines, compiler_line);
-  if (compiler_line.rfind("compiler ", 0) != 0 || !(lines >> word >> size) || size > text.size()) return std::nullopt;
+  if (compiler_line.rfind("compiler ", 0) != 0 || !(lines >> word >> size) || size > text.size())
+    return std::nullopt;
   Entry entry{compiler_line.substr(9), text.substr(text.size() - size)};
   if (header(key, entry) + entry.image != text) return std::nullopt;
   return entry;

@@ -25,6 +25,8 @@ struct SearchParams {
   int job_begin, pause_job, job_end, job_end_out_of_reach;
   u32* leftover;
   u32* leftover_count;
+  // Goes on behind hit_job, for targets whose hit the polish did not confirm; job_begin is not used.
+  bool resume;
 
   // Per target. hit_job: the first job that converged, or -1 - the nearest one's; hit_q its end.
   float* hit_q;
@@ -44,6 +46,9 @@ struct SearchParams {
   long long warm_target_stride;
   int warm_rows;
 
+  // The seed table (core/random.h): 12 x kSeedTable, kSeedTable x dof.
+  const float* seed_pose;
+  const float* seed_q;
   u32 seed;
   int starts_per_candidate, iterations, coarse_sweeps, greedy;
   float orientation_weight, damping_floor, position_tolerance, orientation_tolerance;
@@ -65,12 +70,15 @@ struct PolishParams {
   const int* hit_job;
   const double* starts;  // rows of 12; null with targets
   double* row_q;         // rows of dof, in and out; null with targets
+  const u32* list;       // which targets or rows; null: 0 .. count - 1
   u32 count;
 
   int iterations;  // 0: evaluate only
-  double last_step_below, converged, orientation_weight, damping_floor;
+  // As kLastPolishStep, kPolished and kLastSlowPolishStep in solver/worker.hpp.
+  double last_step_below, polished, last_slow_step_below, converged, orientation_weight, damping_floor;
 
-  // Results of targets.
+  // Results of targets, at their own places, or with `compact` at their places in the list.
+  bool compact;
   double* q;
   double* pose;
   double* distance;

@@ -21,7 +21,7 @@ constexpr u32 kAll = 0xffffffffu;
 // neighbouring entries in different banks.
 struct Waiting {
   float start[12];
-  int target, index, job_end;
+  int target, index, job_end, seed;
 };
 
 __device__ bool may_reach(const SearchParams& p, const double* target, const double* r) {
@@ -30,7 +30,8 @@ __device__ bool may_reach(const SearchParams& p, const double* target, const dou
   for (int i = 0; i < 3; i++) {
     const double d = target[i] - origin[i];
     to_origin += d * d;
-    const double w = target[i] + r[3 * i] * p.wrist[0] + r[3 * i + 1] * p.wrist[1] + r[3 * i + 2] * p.wrist[2] - p.anchor[i];
+    const double w = target[i] + r[3 * i] * p.wrist[0] + r[3 * i + 1] * p.wrist[1] +
+                     r[3 * i + 2] * p.wrist[2] - p.anchor[i];
     to_anchor += w * w;
   }
   const double wrist = ::sqrt(to_anchor);
@@ -38,7 +39,8 @@ __device__ bool may_reach(const SearchParams& p, const double* target, const dou
 }
 
 __device__ int reduce_min(int value, int group) {
-  for (int offset = group / 2; offset > 0; offset /= 2) value = ::min(value, __shfl_xor_sync(kAll, value, offset));
+  for (int offset = group / 2; offset > 0; offset /= 2)
+    value = ::min(value, __shfl_xor_sync(kAll, value, offset));
   return value;
 }
 
@@ -56,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const Se
   bool more = true;  // targets that no warp has taken yet
 
   // The same in all lanes of a group.
-  int target = -1, index = 0, next_job = 0, limit = 0, job_end = 0, best = kNone;
+  int target = -1, index = 0, seed = 0, next_job = 0, limit = 0, job_end = 0, best = kNone;
   bool replay = false;
   // The lane's own.
   bool active = false, holder = false;
@@ -97,12 +99,39 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const Se
             w.job_end = 0;
           } else {
             double pose[7], r[9], s[12];
-            for (int k = 0; k < 7; k++) pose[k] = p.targets != nullptr ? p.targets[t * p.target_stride + k] : p.target[k];
+            for (int k = 0; k < 7; k++)
+              pose[k] = p.targets != nullptr ? p.targets[t * p.target_stride + k] : p.target[k];
             target_rotation(pose, r);
             target_start(pose, r, chain_f64.start, s);
             for (int k = 0; k < 12; k++) w.start[k] = float(s[k]);
             w.job_end = may_reach(p, pose, r) ? p.job_end : p.job_end_out_of_reach;
           }
+        }
+        __syncwarp();
+        // The nearest entry of the seed table, found by the whole warp for one target after the other.
+        const float seed_weight = 0.5f * p.orientation_weight * p.orientation_weight;
+        for (int w = 0; w < queue_size; w++) {
+          float nearest = 3e38f;
+          int entry = 0;
+          const Vec3<float> offset = seed_offset(queue[w].start);
+          for (int m = lane; m < kSeedTable; m += 32) {
+            float pose[12];
+            for (int k = 0; k < 12; k++) pose[k] = p.seed_pose[k * kSeedTable + m];
+            const float d = seed_distance(offset, queue[w].start, seed_weight, pose);
+            if (d < nearest) {
+              nearest = d;
+              entry = m;
+            }
+          }
+          for (int away = 16; away > 0; away /= 2) {
+            const float d = __shfl_xor_sync(kAll, nearest, away);
+            const int m = __shfl_xor_sync(kAll, entry, away);
+            if (d < nearest || (d == nearest && m < entry)) {
+              nearest = d;
+              entry = m;
+            }
+          }
+          if (lane == 0) queue[w].seed = entry;
         }
         __syncwarp();
       }
@@ -114,18 +143,25 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const Se
         target = w.target;
         job_end = w.job_end;
         index = w.index;
+        seed = w.seed;
         if (p.job_range != nullptr) {
           next_job = p.job_range[2 * index];
           limit = job_end = p.job_range[2 * index + 1];
         } else {
-          next_job = p.job_begin;
+          const int hit = p.resume ? p.hit_job[target] : 0;
+          next_job = p.resume ? hit + 1 : p.job_begin;
           limit = ::min(job_end, p.pause_job);
+          if (next_job >= limit) {  // only a resumed target: nothing is left to try
+            __syncwarp(group_mask);
+            if (member == 0) p.hit_job[target] = -1 - hit;
+            target = -1;
+          }
         }
         best = kNone;
         replay = false;
         near_score = 0;
         near_job = kNone;
-        if (p.job_begin > 0 && member == 0) {
+        if (p.job_begin > 0 && member == 0 && target >= 0) {
           near_score = p.near_score[target];
           near_job = p.near_job[target];
         }
@@ -149,20 +185,23 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const Se
           stall = 1e30f;
           const float* warm = p.warm + target * p.warm_target_stride + job * kDof;
           for (int i = 0; i < kDof; i++) q[i] = warm[i];
+        } else if (job == p.warm_rows) {
+          stall = stall_ratio(0, 0);
+          for (int i = 0; i < kDof; i++) q[i] = p.seed_q[seed * kDof + i];
         } else {
           stall = stall_ratio(s.candidate, s.start);
           const u32 stream = start_stream(p.seed, u32(s.candidate), u32(s.start));
           const float spread = start_spread(u32(s.candidate), u32(s.start));
           HJCDIK_UNROLL
           for (int i = 0; i < kDof; i++) q[i] = start_value(chain_f32.joint[i], stream, spread, i);
-          for (int sweep = 0; sweep < p.coarse_sweeps; sweep++) {
-            JointAxes<float, kDof> axes;
-            const float weight = 0.5f * p.orientation_weight * p.orientation_weight;
-            if (p.greedy) {
-              for (int i = 0; i < kDof; i++) descent_greedy_step<kDof>(chain_f32, start, weight, q, axes);
-            } else {
-              descent_sweep<kDof>(chain_f32, start, weight, q, axes);
-            }
+        }
+        for (int sweep = 0; sweep < p.coarse_sweeps && job >= p.warm_rows; sweep++) {
+          JointAxes<float, kDof> axes;
+          const float weight = 0.5f * p.orientation_weight * p.orientation_weight;
+          if (p.greedy) {
+            for (int i = 0; i < kDof; i++) descent_greedy_step<kDof>(chain_f32, start, weight, q, axes);
+          } else {
+            descent_sweep<kDof>(chain_f32, start, weight, q, axes);
           }
         }
       }
@@ -175,7 +214,8 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const Se
     if (active) {
       JointAxes<float, kDof> axes;
       float next[kDof];
-      const StepReport<float> report = levenberg_marquardt_step<kDof>(chain_f32, start, weights, q, next, axes);
+      const StepReport<float> report =
+          levenberg_marquardt_step<kDof>(chain_f32, start, weights, q, next, axes);
       distance = report.distance;
       angle = report.angle;
       done = distance < p.position_tolerance && angle < p.orientation_tolerance;
@@ -189,71 +229,74 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const Se
       previous_error = error;
       error = report.error;
     }
-    if (__ballot_sync(kAll, done || over) == 0) continue;
-
-    if (p.job_q != nullptr) {
-      if (done || over) {
-        const long long row = (long long)index * p.jobs + (job - p.job_range[2 * index]);
-        for (int i = 0; i < kDof; i++) p.job_q[row * kDof + i] = q[i];
-        p.job_errors[2 * row] = distance;
-        p.job_errors[2 * row + 1] = angle;
-        active = false;
-      }
-      const u32 busy = __ballot_sync(kAll, active) & group_mask;
-      if (busy == 0 && next_job >= limit) target = -1;
-      continue;
-    }
-
-    if (over) {
-      active = false;
-      const float score = distance + 0.3f * angle;
-      if (replay) {
-        done = true;  // the end of this job is what is wanted
-      } else if (near_job == kNone || score < near_score || (score == near_score && job < near_job)) {
-        near_score = score;
-        near_job = job;
-      }
-    }
-    const int first_hit = reduce_min(done ? job : kNone, p.group);
-    if (first_hit < best) {
-      best = first_hit;
-      holder = done && job == best;
-    }
-    if (done || (active && job > best)) active = false;
-    const u32 busy = __ballot_sync(kAll, active) & group_mask;
-    const bool finished = target >= 0 && busy == 0 && next_job >= ::min(limit, best);
-    if (__ballot_sync(kAll, finished) == 0) continue;
-
-    // The nearest end of the group, in all its lanes.
-    for (int offset = p.group / 2; offset > 0; offset /= 2) {
-      const float score = __shfl_xor_sync(kAll, near_score, offset);
-      const int other = __shfl_xor_sync(kAll, near_job, offset);
-      if (other != kNone && (near_job == kNone || score < near_score || (score == near_score && other < near_job))) {
-        near_score = score;
-        near_job = other;
-      }
-    }
-    if (finished) {
-      if (best != kNone) {
-        if (holder) {
-          for (int i = 0; i < kDof; i++) p.hit_q[(long long)target * kDof + i] = q[i];
-          p.hit_job[target] = replay ? -1 - best : best;
+    if (__ballot_sync(kAll, done || over) != 0) {
+      if (p.job_q != nullptr) {
+        if (done || over) {
+          const long long row = (long long)index * p.jobs + (job - p.job_range[2 * index]);
+          for (int i = 0; i < kDof; i++) p.job_q[row * kDof + i] = q[i];
+          p.job_errors[2 * row] = distance;
+          p.job_errors[2 * row + 1] = angle;
+          active = false;
         }
-        target = -1;
-      } else if (limit < job_end) {
-        if (member == 0) {
-          p.near_score[target] = near_score;
-          p.near_job[target] = near_job;
-          p.leftover[atomicAdd(p.leftover_count, 1u)] = u32(target);
-        }
-        target = -1;
+        const u32 busy = __ballot_sync(kAll, active) & group_mask;
+        if (busy == 0 && next_job >= limit) target = -1;
       } else {
-        // Nothing converged: run the nearest job again for its end.
-        replay = true;
-        next_job = near_job;
-        limit = near_job + 1;
+        if (over && distance < kNearEnough * p.position_tolerance &&
+            angle < kNearEnough * p.orientation_tolerance) {
+          done = true;
+        } else if (over) {
+          active = false;
+          const float score = distance + 0.3f * angle;
+          if (replay) {
+            done = true;  // the end of this job is what is wanted
+          } else if (near_job == kNone || score < near_score || (score == near_score && job < near_job)) {
+            near_score = score;
+            near_job = job;
+          }
+        }
+        const int first_hit = reduce_min(done ? job : kNone, p.group);
+        if (first_hit < best) {
+          best = first_hit;
+          holder = done && job == best;
+        }
+        if (done || (active && job > best)) active = false;
+        const u32 busy = __ballot_sync(kAll, active) & group_mask;
+        const bool finished = target >= 0 && busy == 0 && next_job >= ::min(limit, best);
+        if (__ballot_sync(kAll, finished) != 0) {
+          // The nearest end of the group, in all its lanes.
+          for (int offset = p.group / 2; offset > 0; offset /= 2) {
+            const float score = __shfl_xor_sync(kAll, near_score, offset);
+            const int other = __shfl_xor_sync(kAll, near_job, offset);
+            if (other != kNone &&
+                (near_job == kNone || score < near_score || (score == near_score && other < near_job))) {
+              near_score = score;
+              near_job = other;
+            }
+          }
+          if (finished) {
+            if (best != kNone) {
+              if (holder) {
+                for (int i = 0; i < kDof; i++) p.hit_q[(long long)target * kDof + i] = q[i];
+                p.hit_job[target] = replay ? -1 - best : best;
+              }
+              target = -1;
+            } else if (limit < job_end) {
+              if (member == 0) {
+                p.near_score[target] = near_score;
+                p.near_job[target] = near_job;
+                p.leftover[atomicAdd(p.leftover_count, 1u)] = u32(target);
+              }
+              target = -1;
+            } else {
+              // Nothing converged: run the nearest job again for its end.
+              replay = true;
+              next_job = near_job;
+              limit = near_job + 1;
+            }
+            holder = false;
+          }
+        }
       }
-      holder = false;
     }
   }
 }
@@ -273,18 +316,21 @@ __device__ void nearest_to_middle(double* q) {
 }
 
 extern "C" __global__ void __launch_bounds__(128) hjcdik_polish(const PolishParams p) {
-  const u32 r = blockIdx.x * blockDim.x + threadIdx.x;
-  if (r < p.count) {
+  const u32 place = blockIdx.x * blockDim.x + threadIdx.x;
+  if (place < p.count) {
+    const u32 r = p.list != nullptr ? p.list[place] : place;
     double q[kDof], s[12], pose[7];
     const bool of_target = p.of_targets;
     if (of_target) {
       double rotation[9];
-      for (int k = 0; k < 7; k++) pose[k] = p.targets != nullptr ? p.targets[r * p.target_stride + k] : p.target[k];
+      for (int k = 0; k < 7; k++)
+        pose[k] = p.targets != nullptr ? p.targets[r * p.target_stride + k] : p.target[k];
       target_rotation(pose, rotation);
       target_start(pose, rotation, chain_f64.start, s);
       HJCDIK_UNROLL
       for (int i = 0; i < kDof; i++) {
-        q[i] = clamp(double(p.hit_q[(long long)r * kDof + i]), chain_f64.joint[i].lower, chain_f64.joint[i].upper);
+        q[i] = clamp(double(p.hit_q[(long long)r * kDof + i]), chain_f64.joint[i].lower,
+                     chain_f64.joint[i].upper);
       }
     } else {
       for (int k = 0; k < 12; k++) s[k] = p.starts[r * 12ll + k];
@@ -293,18 +339,28 @@ extern "C" __global__ void __launch_bounds__(128) hjcdik_polish(const PolishPara
     const Frame<double> start = frame_of<double>(s);
     const double w = p.orientation_weight;
     const Weights<double> weights = {{1.0, 1.0, 1.0, w, w, w}, p.damping_floor};
-    for (int iteration = 0; iteration < p.iterations; iteration++) {
-      JointAxes<double, kDof> axes;
-      double next[kDof];
-      const StepReport<double> report = levenberg_marquardt_step<kDof>(chain_f64, start, weights, q, next, axes);
-      HJCDIK_UNROLL
-      for (int i = 0; i < kDof; i++) q[i] = next[i];
-      if (report.distance < p.last_step_below && report.angle < p.last_step_below) break;
+    Frame<double> f;
+    PoseError<double> e;
+    double close = p.last_step_below;
+    for (int iteration = 0;;) {
+      while (iteration < p.iterations) {
+        JointAxes<double, kDof> axes;
+        double next[kDof];
+        const StepReport<double> report =
+            levenberg_marquardt_step<kDof>(chain_f64, start, weights, q, next, axes);
+        HJCDIK_UNROLL
+        for (int i = 0; i < kDof; i++) q[i] = next[i];
+        iteration++;
+        if (report.distance < close && report.angle < close) break;
+      }
+      if (of_target) nearest_to_middle(q);
+      f = forward_kinematics<kDof>(chain_f64, q, start);
+      e = pose_error(f);
+      if (iteration >= p.iterations || !of_target || (e.distance < p.polished && e.angle < p.polished)) break;
+      close = p.last_slow_step_below;
     }
-    if (of_target) nearest_to_middle(q);
-    const Frame<double> f = forward_kinematics<kDof>(chain_f64, q, start);
-    const PoseError<double> e = pose_error(f);
-    const double tool[12] = {f.x.x, f.y.x, f.z.x, f.x.y, f.y.y, f.z.y, f.x.z, f.y.z, f.z.z, f.p.x, f.p.y, f.p.z};
+    const double tool[12] = {f.x.x, f.y.x, f.z.x, f.x.y, f.y.y, f.z.y,
+                             f.x.z, f.y.z, f.z.z, f.p.x, f.p.y, f.p.z};
     if (of_target) {
       double reached[7];
       reached_pose(pose, tool, reached);
@@ -312,13 +368,14 @@ extern "C" __global__ void __launch_bounds__(128) hjcdik_polish(const PolishPara
       // Only a target that is no pose leads here: device memory is not validated.
       const bool valid = e.distance <= 1e300 && e.angle <= 4.0;
       const double nan = __longlong_as_double(0x7ff8000000000000ll);
-      for (int i = 0; i < kDof; i++) p.q[(long long)r * kDof + i] = valid ? q[i] : nan;
-      for (int k = 0; k < 7; k++) p.pose[r * 7ll + k] = valid ? reached[k] : nan;
-      p.distance[r] = valid ? e.distance : nan;
-      p.angle[r] = valid ? e.angle : nan;
-      p.found[r] = valid ? 1 : 0;
+      const long long at = p.compact ? place : r;
+      for (int i = 0; i < kDof; i++) p.q[at * kDof + i] = valid ? q[i] : nan;
+      for (int k = 0; k < 7; k++) p.pose[at * 7 + k] = valid ? reached[k] : nan;
+      p.distance[at] = valid ? e.distance : nan;
+      p.angle[at] = valid ? e.angle : nan;
+      p.found[at] = valid ? 1 : 0;
       const bool retry = valid && !converged && p.hit_job[r] >= 0;
-      p.outcome[r] = retry ? kRetry : !valid ? 2 : converged ? 0 : 1;
+      p.outcome[at] = retry ? kRetry : !valid ? 2 : converged ? 0 : 1;
       if (retry && p.retry != nullptr) p.retry[atomicAdd(p.retry_count, 1u)] = r;
     } else {
       for (int i = 0; i < kDof; i++) p.row_q[(long long)r * kDof + i] = q[i];
