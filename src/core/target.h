@@ -13,7 +13,9 @@ struct Quaternion {
 // Of any finite nonzero norm, however large or small. q: qw qx qy qz.
 HJCDIK_FN Quaternion normalised(const double* q) {
   const double largest = max(max(abs(q[0]), abs(q[1])), max(abs(q[2]), abs(q[3])));
-  const double w = q[0] / largest, x = q[1] / largest, y = q[2] / largest, z = q[3] / largest;
+  // The reciprocal of a subnormal would overflow.
+  const double up = largest < 1e-290 ? 1e300 : 1.0, factor = 1 / (largest * up);
+  const double w = q[0] * up * factor, x = q[1] * up * factor, y = q[2] * up * factor, z = q[3] * up * factor;
   const double scale = 1 / sqrt(w * w + x * x + y * y + z * z);
   return {w * scale, {x * scale, y * scale, z * scale}};
 }

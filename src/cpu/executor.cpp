@@ -36,8 +36,8 @@ void solve(const Lanes& lanes, int threads, const Problem& problem, const Result
   const std::int64_t per_target = hits_per_target(problem.options);
   std::int64_t chunk = std::clamp<std::int64_t>(kChunkRows / per_target, 1, kChunkTargets);
   if (threads > 1) {
-    // Four pieces a thread even out targets of unequal cost.
-    chunk = std::min(chunk, std::max<std::int64_t>((targets + 4 * threads - 1) / (4 * threads),
+    // Sixteen pieces a thread even out targets of unequal cost and threads of unequal speed.
+    chunk = std::min(chunk, std::max<std::int64_t>((targets + 16 * threads - 1) / (16 * threads),
                                                    std::max<std::int64_t>(1, kParallelRows / per_target)));
   }
   std::atomic<std::int64_t> next{0}, done{0};

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
 #include "cuda/nvrtc.hpp"
@@ -102,18 +103,19 @@ Device::Scope::~Scope() {
   device_.driver_->CtxPopCurrent(&popped);
 }
 
-Image build_image(const model::Chain& chain, int major, int minor, int max_cuda_major,
+Image build_image(const model::Chain& chain, bool coarse, int major, int minor, int max_cuda_major,
                   const std::string& folder) {
   std::string source;
   std::vector<std::pair<std::string, std::string_view>> headers;
   const std::string target = std::to_string(10 * major + minor);
-  std::vector<std::string_view> parts{kBuild, target, chain.header_text};
+  const std::string definitions = coarse ? "#define HJCDIK_COARSE_SEARCH\n" : "";
+  std::vector<std::string_view> parts{kBuild, definitions, target, chain.header_text};
   for (int i = 0; i < embedded::gpu_sources_count; i++) {
     const auto& file = embedded::gpu_sources[i];
     parts.push_back(file.name);
     parts.push_back(file.text);
     if (file.name == kMainSource) {
-      source = file.text;
+      source = definitions + std::string(file.text);
     } else {
       headers.emplace_back(file.name, file.text);
     }
@@ -134,16 +136,16 @@ Image build_image(const model::Chain& chain, int major, int minor, int max_cuda_
   return image;
 }
 
-std::shared_ptr<const Program> Program::get(const std::shared_ptr<Device>& device,
-                                            const model::Chain& chain) {
+std::shared_ptr<const Program> Program::get(const std::shared_ptr<Device>& device, const model::Chain& chain,
+                                            bool coarse) {
   static std::mutex mutex;
-  static auto& programs = *new std::map<std::pair<int, std::string>, std::weak_ptr<const Program>>;
+  static auto& programs = *new std::map<std::tuple<int, bool, std::string>, std::weak_ptr<const Program>>;
   // One build at a time: a second solver of the same robot waits for the first one's.
   std::lock_guard lock(mutex);
-  const std::pair key{device->index(), chain.header_text};
+  const std::tuple key{device->index(), coarse, chain.header_text};
   if (auto program = programs[key].lock()) return program;
-  const Image image = build_image(chain, device->major(), device->minor(), device->driver().version / 1000,
-                                  store::default_folder());
+  const Image image = build_image(chain, coarse, device->major(), device->minor(),
+                                  device->driver().version / 1000, store::default_folder());
   const Device::Scope scope(*device);
   auto program = std::shared_ptr<Program>(new Program(device, image.image));
   program->compiler = image.compiler;

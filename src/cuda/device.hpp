@@ -54,9 +54,11 @@ class Device : public std::enable_shared_from_this<Device> {
 // The kernels of one robot on one GPU.
 class Program {
  public:
+  // coarse: with the coarse search, which costs registers and is off by default.
   // From this process's programs, else from the cache on disk, else compiled. Throws DeviceError or
   // BuildError.
-  static std::shared_ptr<const Program> get(const std::shared_ptr<Device>& device, const model::Chain& chain);
+  static std::shared_ptr<const Program> get(const std::shared_ptr<Device>& device, const model::Chain& chain,
+                                            bool coarse = false);
   ~Program();
 
   CUfunction search, polish;

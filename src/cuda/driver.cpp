@@ -104,7 +104,7 @@ void load(Loaded& loaded) {
   get(d.EventDestroy, "EventDestroy", "_v2");
   get(d.EventRecord, "EventRecord");
   get(d.EventSynchronize, "EventSynchronize");
-  get(d.LaunchKernel, "LaunchKernel");
+  get(d.LaunchKernelEx, "LaunchKernelEx");
   if (!loaded.problem.empty()) return;
 
   if (const CUresult result = d.DriverGetVersion(&d.version); result != kSuccess) {

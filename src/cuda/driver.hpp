@@ -18,6 +18,23 @@ using CUfunction = struct CUfunc_st*;
 using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
 
+// As CUlaunchAttribute and CUlaunchConfig.
+struct LaunchAttribute {
+  int id;
+  int padding;
+  union {
+    char bytes[64];
+    int value;
+  };
+};
+struct LaunchConfig {
+  unsigned grid[3], block[3], shared_bytes;
+  CUstream stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+constexpr int kAttributeProgrammaticStreamSerialization = 6;
+
 constexpr CUresult kSuccess = 0, kErrorOutOfMemory = 2, kErrorNotReady = 600;
 constexpr unsigned kStreamNonBlocking = 1, kHostAllocPortable = 1, kHostAllocMapped = 2;
 
@@ -64,8 +81,7 @@ struct Driver {
   CUresult (*EventDestroy)(CUevent);
   CUresult (*EventRecord)(CUevent, CUstream);
   CUresult (*EventSynchronize)(CUevent);
-  CUresult (*LaunchKernel)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                           CUstream, void**, void**);
+  CUresult (*LaunchKernelEx)(const LaunchConfig*, CUfunction, void**, void**);
 
   int version = 0;  // such as 13000
 };

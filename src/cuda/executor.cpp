@@ -23,6 +23,7 @@ constexpr std::int64_t kPieceTargets = 65536;
 // Device arrays: bounded by memory alone.
 constexpr std::int64_t kDeviceTargets = std::int64_t{1} << 22;
 constexpr int kHostThreads = 8;
+constexpr std::int64_t kFewTargets = 2048;
 // Ends of jobs brought to the host at once.
 constexpr std::int64_t kJobRows = std::int64_t{1} << 19;
 
@@ -35,7 +36,7 @@ struct Session {
         results(*d),
         rows(*d),
         jobs(*d),
-        done(*d),
+        counters(*d),
         seeds(*d),
         staging(*d),
         mapped(*d) {
@@ -46,14 +47,54 @@ struct Session {
     if (stream != nullptr) device->driver().StreamDestroy(stream);
   }
 
+  u32* counter(Counter c) const { return counters.as<u32>() + c; }
+  Mailbox* mailbox() const { return static_cast<Mailbox*>(mapped.data()); }
+
+  // Before the first launch of a solve. The kernels leave the counters at zero, unless something failed.
+  void begin(std::size_t mapped_bytes) {
+    const Driver& d = device->driver();
+    if (mapped_bytes > mapped_size) {
+      mapped.reserve(mapped_bytes);
+      mapped_size = mapped_bytes;
+      *mailbox() = {};
+    }
+    if (!clean) {
+      device->check(d.StreamSynchronize(stream), "cuStreamSynchronize");
+      counters.reserve(sizeof(u32) * kCounters);
+      device->check(d.MemsetD32Async(counters.address(), 0, kCounters, stream), "cuMemsetD32Async");
+      device->check(d.StreamSynchronize(stream), "cuStreamSynchronize");
+    }
+    clean = false;
+  }
+
+  // Spins until the polish with this ticket is done; returns how many targets it left to try again. The
+  // flag comes several microseconds before the driver would say so.
+  u32 wait(u32 ticket, CUstream where) const {
+    const volatile u32& seen = mailbox()->ticket;
+    for (unsigned spins = 0; seen != ticket; spins++) {
+      if (spins % 4096 != 4095) continue;
+      const CUresult state = device->driver().StreamQuery(where);  // a kernel that failed sets no flag
+      if (state == kErrorNotReady) continue;
+      device->check(state, "solving");
+      if (seen != ticket) throw DeviceError("the GPU finished without a result");
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return mailbox()->retries;
+  }
+
   std::shared_ptr<Device> device;
   CUstream stream = nullptr;
-  DeviceBuffer targets, search_state, results, rows, jobs, done, seeds;
+  DeviceBuffer targets, search_state, results, rows, jobs, counters, seeds;
   PinnedBuffer staging, mapped;
-  unsigned flag = 0;  // last value awaited
+  std::size_t mapped_size = 0;
+  bool clean = false;                 // nothing in the stream, counters zero
+  u32 ticket = 0;                     // last one given
+  const Program* searcher = nullptr;  // of the solve at hand
   bool has_seeds = false;
   std::uint32_t seed = 0;  // whose table `seeds` holds
 };
+
+constexpr std::size_t kMailboxBytes = 64;
 
 // Offsets of arrays that share a buffer, each aligned for its type.
 class Layout {
@@ -83,20 +124,17 @@ struct ResultArrays {
   std::size_t q, pose, distance, angle, found, outcome;
 };
 
-enum Counter { kNext, kNextLeftover, kLeftoverCount, kRetryCount, kCounters };
-
 // What a search of n targets keeps on the device.
 struct SearchArrays {
   SearchArrays(std::int64_t n, int dof)
-      : counters(layout.add<u32>(kCounters)),
-        hit_q(layout.add<float>(n * dof)),
+      : hit_q(layout.add<float>(n * dof)),
         hit_job(layout.add<int>(n)),
         near_score(layout.add<float>(n)),
         near_job(layout.add<int>(n)),
         leftover(layout.add<u32>(n)),
         retry(layout.add<u32>(n)) {}
   Layout layout;
-  std::size_t counters, hit_q, hit_job, near_score, near_job, leftover, retry;
+  std::size_t hit_q, hit_job, near_score, near_job, leftover, retry;
 };
 
 }  // namespace
@@ -105,15 +143,17 @@ struct Executor::Impl {
   const model::Chain* chain;
   int dof, threads;
   std::shared_ptr<Device> device;
-  std::shared_ptr<const Program> program;
+  std::shared_ptr<const Program> program;  // without the coarse search
 
   std::mutex mutex;
+  std::shared_ptr<const Program> coarse_program;  // once it is asked for
   std::vector<std::unique_ptr<Session>> idle;
 
   // A session of the executor's, for the life of the lease.
   class Lease {
    public:
-    explicit Lease(Impl& impl) : impl_(impl) {
+    Lease(Impl& impl, const SolveOptions& options) : impl_(impl) {
+      const Program& searcher = impl.search_program(options);
       {
         std::lock_guard lock(impl.mutex);
         if (!impl.idle.empty()) {
@@ -122,6 +162,7 @@ struct Executor::Impl {
         }
       }
       if (!session_) session_ = std::make_unique<Session>(impl.device);
+      session_->searcher = &searcher;
     }
     ~Lease() {
       std::lock_guard lock(impl_.mutex);
@@ -134,14 +175,27 @@ struct Executor::Impl {
     std::unique_ptr<Session> session_;
   };
 
+  // The program that a solve's searches run; may compile.
+  const Program& search_program(const SolveOptions& o) {
+    if (o.coarse_sweeps == 0) return *program;
+    std::lock_guard lock(mutex);
+    if (!coarse_program) coarse_program = Program::get(device, *chain, true);
+    return *coarse_program;
+  }
+
   const Driver& driver() const { return device->driver(); }
   void check(CUresult result, const char* what) const { device->check(result, what); }
 
+  // early: may start before the launch ahead of it in the stream has ended (it waits on its own).
   template <class Params>
-  void launch(CUfunction kernel, std::int64_t blocks, CUstream stream, const Params& params) const {
+  void launch(CUfunction kernel, std::int64_t blocks, CUstream stream, const Params& params,
+              bool early = false) const {
     void* arguments[] = {const_cast<Params*>(&params)};
-    check(driver().LaunchKernel(kernel, unsigned(blocks), 1, 1, kBlock, 1, 1, 0, stream, arguments, nullptr),
-          "cuLaunchKernel");
+    LaunchAttribute attribute{kAttributeProgrammaticStreamSerialization, 0, {}};
+    attribute.value = 1;
+    const LaunchConfig config{{unsigned(blocks), 1, 1}, {kBlock, 1, 1}, 0, stream, &attribute,
+                              early ? 1u : 0u};
+    check(driver().LaunchKernelEx(&config, kernel, arguments, nullptr), "cuLaunchKernelEx");
   }
 
   // The seed table goes to the device once a session and seed.
@@ -202,13 +256,10 @@ struct Executor::Impl {
   // stream.
   void enqueue(Session& s, const Problem& problem, const double* targets, const double* one_target,
                std::int64_t stride, std::int64_t count, const PolishParams& outputs, CUstream stream) const {
-    const std::int64_t lanes = std::int64_t(program->search_blocks) * kBlock;
+    const std::int64_t lanes = std::int64_t(s.searcher->search_blocks) * kBlock;
     const SearchArrays arrays(count, dof);
     s.search_state.reserve(arrays.layout.size());
     const auto at = [&](std::size_t offset) { return s.search_state.address() + offset; };
-    const auto counter = [&](Counter c) {
-      return reinterpret_cast<u32*>(at(arrays.counters + sizeof(u32) * c));
-    };
 
     SearchParams p = search_params(s, problem, stream);
     p.targets = targets;
@@ -222,31 +273,29 @@ struct Executor::Impl {
     while (p.group > 1 && count * p.group > lanes) p.group /= 2;
     const bool all_at_once = count * p.group <= lanes;
     const bool pause = p.group < 32 && p.job_end > kPauseJob;
-    if (!all_at_once || pause || outputs.retry != nullptr) {
-      check(driver().MemsetD32Async(at(arrays.counters), 0, kCounters, stream), "cuMemsetD32Async");
-    }
     if (!all_at_once) {
-      p.next = counter(kNext);
+      p.next = s.counter(kNext);
       p.fetch = int(std::clamp<std::int64_t>(count / (lanes / 32 * 4), 1, 32));
     }
     if (pause) {
       p.pause_job = kPauseJob;
       p.leftover = reinterpret_cast<u32*>(at(arrays.leftover));
-      p.leftover_count = counter(kLeftoverCount);
+      p.leftover_count = s.counter(kLeftoverCount);
     }
     const std::int64_t blocks =
-        std::min<std::int64_t>((count * p.group + kBlock - 1) / kBlock, program->search_blocks);
-    launch(program->search, blocks, stream, p);
+        std::min<std::int64_t>((count * p.group + kBlock - 1) / kBlock, s.searcher->search_blocks);
+    launch(s.searcher->search, blocks, stream, p);
     if (pause) {
       SearchParams rest = p;
       rest.list = p.leftover;
       rest.list_count = p.leftover_count;
-      rest.next = counter(kNextLeftover);
+      rest.next = s.counter(kNextLeftover);
       rest.job_begin = kPauseJob;
       rest.pause_job = rest.job_end;
       rest.group = 32;
       rest.fetch = 1;
-      launch(program->search, std::min<std::int64_t>((count + 3) / 4, program->search_blocks), stream, rest);
+      launch(s.searcher->search, std::min<std::int64_t>((count + 3) / 4, s.searcher->search_blocks), stream,
+             rest);
     }
     polish(arrays, s, targets, one_target, stride, nullptr, count, outputs, stream);
   }
@@ -257,20 +306,20 @@ struct Executor::Impl {
                      const PolishParams& outputs, CUstream stream) const {
     const SearchArrays arrays(count, dof);
     const auto at = [&](std::size_t offset) { return s.search_state.address() + offset; };
-    check(driver().MemsetD32Async(at(arrays.counters), 0, kCounters, stream), "cuMemsetD32Async");
     SearchParams p = search_params(s, problem, stream);
     p.targets = targets;
     if (one_target != nullptr) std::copy_n(one_target, 7, p.target);
     p.target_stride = stride;
     p.list = reinterpret_cast<u32*>(list);
     p.count = u32(listed);
-    p.next = reinterpret_cast<u32*>(at(arrays.counters + sizeof(u32) * kNext));
+    p.next = s.counter(kNext);
     p.hit_q = reinterpret_cast<float*>(at(arrays.hit_q));
     p.hit_job = reinterpret_cast<int*>(at(arrays.hit_job));
     p.near_score = reinterpret_cast<float*>(at(arrays.near_score));
     p.near_job = reinterpret_cast<int*>(at(arrays.near_job));
     p.resume = true;
-    launch(program->search, std::min<std::int64_t>((listed + 3) / 4, program->search_blocks), stream, p);
+    launch(s.searcher->search, std::min<std::int64_t>((listed + 3) / 4, s.searcher->search_blocks), stream,
+           p);
     polish(arrays, s, targets, one_target, stride, p.list, listed, outputs, stream);
   }
 
@@ -286,7 +335,10 @@ struct Executor::Impl {
     out.hit_job = reinterpret_cast<int*>(s.search_state.address() + arrays.hit_job);
     out.list = list;
     out.count = u32(count);
-    launch(program->polish, (count + kBlock - 1) / kBlock, stream, out);
+    out.counters = s.counters.as<u32>();
+    // With few targets its blocks find room beside the search's.
+    const bool early = count <= kFewTargets && device->major() >= 9;
+    launch(program->polish, (count + kBlock - 1) / kBlock, stream, out, early);
   }
 
   void set_results(PolishParams& p, CUdeviceptr base, const ResultArrays& a) const {
@@ -306,32 +358,15 @@ struct Executor::Impl {
     PolishParams p = polish_params(problem.options);
     const double* given = problem.targets.data + first * problem.targets.stride;
     const char* host = nullptr;
+    s.begin(kMailboxBytes + (count == 1 ? arrays.layout.size() : 0));
     if (count == 1) {
-      // The target travels with the launch and the results come straight to the host, which waits for
-      // a flag: no copies.
-      s.mapped.reserve(arrays.layout.size() + 64);
-      auto* flag = static_cast<volatile unsigned*>(s.mapped.data());
-      if (s.flag == 0) {
-        *flag = 0;
-        s.done.reserve(sizeof(u32));
-        check(driver().MemsetD32Async(s.done.address(), 0, 1, s.stream), "cuMemsetD32Async");
-      }
-      p.flag = reinterpret_cast<u32*>(s.mapped.address());
-      p.flag_value = ++s.flag == 0 ? ++s.flag : s.flag;
-      p.blocks_done = s.done.as<u32>();
-      set_results(p, s.mapped.address() + 64, arrays);
+      // The target travels with the launch and the results come straight to the host: no copies.
+      p.mailbox = reinterpret_cast<Mailbox*>(s.mapped.address());
+      p.ticket = ++s.ticket;
+      set_results(p, s.mapped.address() + kMailboxBytes, arrays);
       enqueue(s, problem, nullptr, given, 7, 1, p, s.stream);
-      for (unsigned spins = 0; *flag != p.flag_value; spins++) {
-        // A failed launch never sets the flag.
-        if (spins % 4096 == 4095) {
-          const CUresult state = driver().StreamQuery(s.stream);
-          if (state != kSuccess && state != kErrorNotReady) check(state, "solving");
-          if (state == kSuccess && *flag != p.flag_value)
-            check(driver().StreamSynchronize(s.stream), "solving");
-        }
-      }
-      std::atomic_thread_fence(std::memory_order_acquire);
-      host = static_cast<const char*>(s.mapped.data()) + 64;
+      s.wait(p.ticket, s.stream);
+      host = static_cast<const char*>(s.mapped.data()) + kMailboxBytes;
     } else {
       s.targets.reserve(std::size_t(count) * 7 * sizeof(double));
       s.results.reserve(arrays.layout.size());
@@ -392,6 +427,7 @@ struct Executor::Impl {
       }
       retries.swap(still);
     }
+    s.clean = true;
   }
 
   void copy_out(const char* host, const ResultArrays& a, std::int64_t first, std::int64_t count,
@@ -516,8 +552,8 @@ class RoundsEngine final : public Engine {
     p.jobs = jobs;
     p.job_q = reinterpret_cast<float*>(s_.jobs.address() + job_q);
     p.job_errors = reinterpret_cast<float*>(s_.jobs.address() + job_errors);
-    impl_.launch(impl_.program->search,
-                 std::min<std::int64_t>((n * 32 + kBlock - 1) / kBlock, impl_.program->search_blocks),
+    impl_.launch(s_.searcher->search,
+                 std::min<std::int64_t>((n * 32 + kBlock - 1) / kBlock, s_.searcher->search_blocks),
                  s_.stream, p);
     check(d.MemcpyDtoHAsync(host, s_.jobs.address(), out.size(), s_.stream), "cuMemcpyDtoHAsync");
     check(d.StreamSynchronize(s_.stream), "solving");
@@ -628,7 +664,7 @@ void Executor::Impl::solve_rounds(Session& s, const Problem& problem, std::int64
 
 // Targets and results in device memory, one row a target.
 void Executor::Impl::solve_device(const Problem& problem, const ResultView& out) {
-  Lease lease(*this);
+  Lease lease(*this, problem.options);
   Session& s = *lease;
   const Device::Scope scope(*device);
   const auto stream = static_cast<CUstream>(problem.targets.stream);
@@ -654,24 +690,20 @@ void Executor::Impl::solve_device(const Problem& problem, const ResultView& out)
     // What the polish did not confirm is listed; the search goes on behind it. Two lists take turns.
     const SearchArrays arrays(count, dof);
     s.search_state.reserve(arrays.layout.size());
-    s.staging.reserve(sizeof(u32) * kCounters);
+    s.begin(kMailboxBytes);
     CUdeviceptr list = s.search_state.address() + arrays.retry,
                 other = s.search_state.address() + arrays.leftover;
-    p.retry_count =
-        reinterpret_cast<u32*>(s.search_state.address() + arrays.counters + sizeof(u32) * kRetryCount);
+    p.mailbox = reinterpret_cast<Mailbox*>(s.mapped.address());
+    p.ticket = ++s.ticket;
     p.retry = reinterpret_cast<u32*>(list);
     enqueue(s, problem, data, nullptr, problem.targets.stride, count, p, stream);
-    for (;;) {
-      auto* counters = static_cast<u32*>(s.staging.data());
-      check(driver().MemcpyDtoHAsync(counters, s.search_state.address(), sizeof(u32) * kCounters, stream),
-            "cuMemcpyDtoHAsync");
-      check(driver().StreamSynchronize(stream), "solving");
-      const u32 n = counters[kRetryCount];
-      if (n == 0) break;
+    while (const u32 n = s.wait(p.ticket, stream)) {
+      p.ticket = ++s.ticket;
       p.retry = reinterpret_cast<u32*>(other);
       enqueue_again(s, problem, data, nullptr, problem.targets.stride, count, list, n, p, stream);
       std::swap(list, other);
     }
+    s.clean = true;
   }
 }
 
@@ -751,7 +783,7 @@ void Executor::solve(const Problem& problem, const ResultView& out,
         one_row ? kPieceTargets : std::clamp<std::int64_t>(std::int64_t{65536} / hits_per_target(o), 1, 1024);
     const auto caller = std::this_thread::get_id();
     const std::function<void()> work = [&] {
-      Impl::Lease session(impl);
+      Impl::Lease session(impl, o);
       for (;;) {
         const std::int64_t first = next.fetch_add(piece, std::memory_order_relaxed);
         if (first >= targets) return;

@@ -1,6 +1,7 @@
 // The public solver: validation, then the executor.
 #include <hjcdik/solver.hpp>
 
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -30,12 +31,9 @@ constexpr const char* kPoseFields[7] = {"x", "y", "z", "qw", "qx", "qy", "qz"};
 
 std::string value_text(double v) { return std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf"; }
 
-void check_targets(const TargetView& targets) {
-  if (targets.rows < 0) throw InvalidArgument("targets.rows is negative");
-  if (targets.rows > 0 && targets.data == nullptr) throw InvalidArgument("targets.data is null");
-  if (targets.rows > 1 && targets.stride < 7) throw InvalidArgument("targets.stride is below 7");
-  if (targets.memory == MemoryKind::device) return;
-  for (std::int64_t t = 0; t < targets.rows; t++) {
+// Throws for the first unusable row of first .. last - 1.
+void check_rows(const TargetView& targets, std::int64_t first, std::int64_t last) {
+  for (std::int64_t t = first; t < last; t++) {
     const double* row = targets.data + t * targets.stride;
     bool zero = true;
     for (int k = 0; k < 7; k++) {
@@ -54,6 +52,29 @@ void check_targets(const TargetView& targets) {
                             "]: the quaternion (qw qx qy qz) is zero, which is no rotation");
     }
   }
+}
+
+void check_targets(const TargetView& targets, int threads) {
+  if (targets.rows < 0) throw InvalidArgument("targets.rows is negative");
+  if (targets.rows > 0 && targets.data == nullptr) throw InvalidArgument("targets.data is null");
+  if (targets.rows > 1 && targets.stride < 7) throw InvalidArgument("targets.stride is below 7");
+  if (targets.memory == MemoryKind::device) return;
+  constexpr std::int64_t piece = 16384;
+  const std::int64_t pieces = (targets.rows + piece - 1) / piece;
+  std::atomic<std::int64_t> next{0}, first_bad{targets.rows};
+  cpu::run_parallel(int(std::min<std::int64_t>(threads, pieces)) - 1, [&] {
+    for (std::int64_t first; (first = next.fetch_add(piece)) < targets.rows;) {
+      try {
+        check_rows(targets, first, std::min(first + piece, targets.rows));
+      } catch (const InvalidArgument&) {
+        std::int64_t seen = first_bad.load();
+        while (first < seen && !first_bad.compare_exchange_weak(seen, first)) {
+        }
+      }
+    }
+  });
+  // The message is the first row's, whichever thread met its own first.
+  check_rows(targets, first_bad, std::min(first_bad + piece, targets.rows));
 }
 
 void check_options(const Robot& robot, const SolveOptions& o, std::int64_t targets) {
@@ -158,7 +179,7 @@ std::int64_t Solver::max_batch_size() noexcept { return kMaxBatchSize; }
 void Solver::solve_into(const TargetView& targets, const SolveOptions& options, const ResultView& out,
                         const std::function<void(std::int64_t)>& progress) const {
   check_options(robot_, options, targets.rows);
-  check_targets(targets);
+  check_targets(targets, impl_->threads);
   if (targets.memory == MemoryKind::device && !impl_->gpu) {
     throw InvalidArgument("targets are in device memory, but the solver's device is the CPU");
   }
@@ -183,7 +204,7 @@ Result Solver::solve(const TargetView& targets, const SolveOptions& options) con
   const auto begin = std::chrono::steady_clock::now();
   if (targets.memory != MemoryKind::host) throw InvalidArgument("targets in device memory need solve_into");
   check_options(robot_, options, targets.rows);
-  check_targets(targets);
+  check_targets(targets, impl_->threads);
   Result result;
   result.targets = targets.rows;
   result.capacity = options.num_solutions;

@@ -426,6 +426,18 @@ TEST(Isa, AllSolveAndAgree) {
   }
 }
 
+// No flushing of subnormal numbers to zero, neither by linking the library nor by a solve.
+TEST(Isa, SubnormalsSurvive) {
+  for (const std::string& isa : available_isas()) {
+    const Solver solver(Robot::preset("ur5e"), {.isa = isa});
+    solver.solve(solver.sample_targets(1)[0]);
+    volatile float small = 1e-39f;
+    volatile double smaller = 1e-310;
+    EXPECT_GT(small * 0.5f, 0.0f);
+    EXPECT_GT(smaller * 0.5, 0.0);
+  }
+}
+
 TEST(Isa, NamesAndChoice) {
   const std::vector<std::string> names = available_isas();
   ASSERT_FALSE(names.empty());

@@ -1,4 +1,6 @@
 // What a solve returns: rows that are right, in limits, ordered, padded; what options change.
+#include <malloc.h>
+
 #include <chrono>
 #include <set>
 #include <thread>
@@ -369,6 +371,23 @@ TEST(Solve, ThousandsOfRows) {
   if (!kSanitized) {
     EXPECT_LT(many_rows, 16 * 4 * few_rows);  // the square would be 256
   }
+}
+
+TEST(Solve, MemoryStaysFlat) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers keep memory of their own";
+  const Solver solver(Robot::preset("panda"), {.threads = 2});
+  const std::vector<Pose> targets = solver.sample_targets(300, 50);
+  const auto calls = [&](int count) {
+    for (int k = 0; k < count; k++) {
+      const std::int64_t t = 1 + k % 7;
+      solver.solve({targets[std::size_t(k % 290)].data(), t},
+                   {.num_solutions = 1 + k % 5, .batch_size = 1 + k % 90});
+      if (k % 500 == 0) solver.solve(view(targets), {.num_solutions = 3});
+    }
+    return mallinfo2().uordblks;
+  };
+  const std::size_t before = calls(2000), after = calls(4000);
+  EXPECT_LT(after, before + 64 * 1024);
 }
 
 TEST(Solve, MoreRowsThanCandidates) {

@@ -59,6 +59,14 @@ struct SearchParams {
   double reach, anchor[3], wrist[3], span[2];
 };
 
+// Counters of a session, in device memory.
+enum Counter { kNext, kNextLeftover, kLeftoverCount, kRetryCount, kBlocksDone, kCounters };
+
+struct Mailbox {
+  u32 retries;
+  u32 ticket;  // of the solve that is done
+};
+
 // The polish, and the rows as users get them: one thread a row.
 struct PolishParams {
   // Either targets with hits of the search, or rows on their own.
@@ -87,13 +95,13 @@ struct PolishParams {
   unsigned char* outcome;
   // Outcome kRetry: the polish did not confirm the search's hit.
   u32* retry;  // those targets; null: not wanted
-  u32* retry_count;
   // Results of rows.
   double* tool;
-  // Written last, where the host waits for it; null: not wanted.
-  u32* flag;
-  u32 flag_value;
-  u32* blocks_done;  // zero before the launch and after it
+  // Zero before the first launch. The last block sets all of them back to zero for the next solve.
+  u32* counters;
+  // Where the host waits, in its own memory; null: it does not. Written last of all.
+  Mailbox* mailbox;
+  u32 ticket;
 };
 
 }  // namespace hjcdik::cuda

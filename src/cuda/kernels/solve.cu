@@ -54,6 +54,9 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const Se
   const Weights<float> weights = {
       {1.0f, 1.0f, 1.0f, p.orientation_weight, p.orientation_weight, p.orientation_weight}, p.damping_floor};
 
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
   int queue_head = 0, queue_size = 0;
   bool more = true;  // targets that no warp has taken yet
 
@@ -195,6 +198,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const Se
           HJCDIK_UNROLL
           for (int i = 0; i < kDof; i++) q[i] = start_value(chain_f32.joint[i], stream, spread, i);
         }
+#ifdef HJCDIK_COARSE_SEARCH
         for (int sweep = 0; sweep < p.coarse_sweeps && job >= p.warm_rows; sweep++) {
           JointAxes<float, kDof> axes;
           const float weight = 0.5f * p.orientation_weight * p.orientation_weight;
@@ -204,6 +208,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const Se
             descent_sweep<kDof>(chain_f32, start, weight, q, axes);
           }
         }
+#endif
       }
       next_job = ::min(next_job + __popc(free), ::max(next_job, end));
     }
@@ -317,6 +322,10 @@ __device__ void nearest_to_middle(double* q) {
 
 extern "C" __global__ void __launch_bounds__(128) hjcdik_polish(const PolishParams p) {
   const u32 place = blockIdx.x * blockDim.x + threadIdx.x;
+#if __CUDA_ARCH__ >= 900
+  // Launched ahead of the search's end where targets are few: what does not need the search comes first.
+  if (p.list != nullptr || !p.of_targets) asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
   if (place < p.count) {
     const u32 r = p.list != nullptr ? p.list[place] : place;
     double q[kDof], s[12], pose[7];
@@ -327,6 +336,9 @@ extern "C" __global__ void __launch_bounds__(128) hjcdik_polish(const PolishPara
         pose[k] = p.targets != nullptr ? p.targets[r * p.target_stride + k] : p.target[k];
       target_rotation(pose, rotation);
       target_start(pose, rotation, chain_f64.start, s);
+#if __CUDA_ARCH__ >= 900
+      asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
       HJCDIK_UNROLL
       for (int i = 0; i < kDof; i++) {
         q[i] = clamp(double(p.hit_q[(long long)r * kDof + i]), chain_f64.joint[i].lower,
@@ -376,7 +388,7 @@ extern "C" __global__ void __launch_bounds__(128) hjcdik_polish(const PolishPara
       p.found[at] = valid ? 1 : 0;
       const bool retry = valid && !converged && p.hit_job[r] >= 0;
       p.outcome[at] = retry ? kRetry : !valid ? 2 : converged ? 0 : 1;
-      if (retry && p.retry != nullptr) p.retry[atomicAdd(p.retry_count, 1u)] = r;
+      if (retry && p.retry != nullptr) p.retry[atomicAdd(p.counters + kRetryCount, 1u)] = r;
     } else {
       for (int i = 0; i < kDof; i++) p.row_q[(long long)r * kDof + i] = q[i];
       for (int k = 0; k < 12; k++) p.tool[r * 12ll + k] = tool[k];
@@ -384,16 +396,17 @@ extern "C" __global__ void __launch_bounds__(128) hjcdik_polish(const PolishPara
       p.angle[r] = e.angle;
     }
   }
-  if (p.flag == nullptr) return;
+  if (p.counters == nullptr) return;
   __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence_system();
-    if (atomicAdd(p.blocks_done, 1u) + 1 == gridDim.x) {
-      *p.blocks_done = 0;
-      __threadfence_system();
-      *(volatile u32*)p.flag = p.flag_value;
-    }
-  }
+  if (threadIdx.x != 0) return;
+  __threadfence_system();
+  if (atomicAdd(p.counters + kBlocksDone, 1u) + 1 != gridDim.x) return;
+  const u32 retries = atomicAdd(p.counters + kRetryCount, 0u);
+  for (int i = 0; i < kCounters; i++) p.counters[i] = 0;
+  if (p.mailbox == nullptr) return;
+  p.mailbox->retries = retries;
+  __threadfence_system();
+  *(volatile u32*)&p.mailbox->ticket = p.ticket;
 }
 
 }  // namespace hjcdik::cuda
