@@ -225,8 +225,8 @@ int main(int argc, char** argv) try {
     std::vector<double> floor;
     for (int k = 0; k < 2200; k++) {
       const auto start = Clock::now();
-      device->check(device->driver().LaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr),
-                    "launch");
+      const cuda::LaunchConfig one_warp{{1, 1, 1}, {32, 1, 1}, 0, nullptr, nullptr, 0};
+      device->check(device->driver().LaunchKernelEx(&one_warp, kernel, nullptr, nullptr), "launch");
       device->check(device->driver().StreamSynchronize(nullptr), "sync");
       if (k >= 200) floor.push_back(seconds_since(start) * 1e6);
     }

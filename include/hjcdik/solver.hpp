@@ -85,6 +85,8 @@ class Solver {
   const std::string& isa() const noexcept;
   // Version of the NVRTC that made the GPU program; empty on the CPU.
   const std::string& compiler() const noexcept;
+  // Why a solver that was left the choice of its device (SolverOptions::device "") is on the CPU.
+  const std::string& gpu_refusal() const noexcept;
   int threads() const noexcept;
   static std::int64_t max_batch_size() noexcept;
 
@@ -111,6 +113,9 @@ class Solver {
 
 // What is missing for solving on a GPU, and how to get it; empty where nothing is.
 std::string gpu_problem();
+
+// The GPUs that the driver sees, by index; none where it cannot be used.
+std::vector<std::string> gpu_names();
 
 // Instruction sets of this build that this CPU can run, best last.
 std::vector<std::string> available_isas();

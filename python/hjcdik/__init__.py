@@ -16,13 +16,13 @@ The package logs to ``logging.getLogger("hjcdik")`` and is silent by default.
 import logging
 
 from hjcdik import _core
-from hjcdik._errors import DeviceError, ModelError
+from hjcdik._errors import BuildError, DeviceError, ModelError, SolveError
 from hjcdik._info import Info, build_info, preset_urdf, presets
 from hjcdik._inputs import pose_xyzw
 from hjcdik._result import Result, Stats, TargetResult
 from hjcdik._solver import Solver
 
-_BINDING_ABI = 1
+_BINDING_ABI = 2
 if _core.BINDING_ABI != _BINDING_ABI:
     raise ImportError(
         f"hjcdik's extension module {_core.__file__} has interface {_core.BINDING_ABI} but the package "
@@ -32,10 +32,12 @@ if _core.BINDING_ABI != _BINDING_ABI:
 __version__: str = _core.VERSION
 
 __all__ = [
+    "BuildError",
     "DeviceError",
     "Info",
     "ModelError",
     "Result",
+    "SolveError",
     "Solver",
     "Stats",
     "TargetResult",

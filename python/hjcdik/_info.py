@@ -52,10 +52,10 @@ class Info:
         base_link: the link in whose frame poses are given.
         collision_enabled: whether the robot has collision geometry.
         grid_header_sha256: SHA-256 of the robot's chain as generated C++ text: equal for equal kinematics.
-        cuda_compiler_version: NVRTC's version; "" where none was used.
-        device: "cpu".
-        isa: the CPU's instruction set in use: "x86-64", "avx2" or "avx512".
-        threads: CPU threads at most.
+        cuda_compiler_version: version of the NVRTC that compiled the robot's GPU program; "" on the CPU.
+        device: where solves run: "cpu" or "cuda:N".
+        isa: the CPU's instruction set in use: "x86-64", "avx2" or "avx512"; "" on a GPU.
+        threads: CPU threads at most; on a GPU those that move its data.
         max_batch_size: the largest ``batch_size`` of a solve.
         artifact: path of a stored build; None where nothing was built.
         joint_names: names of the joints in q.
@@ -110,9 +110,9 @@ def make_info(robot: _core.Robot, solver: _core.Solver) -> Info:
         base_link=robot.base_link,
         collision_enabled=False,
         grid_header_sha256=header_sha256(robot),
-        cuda_compiler_version="",
+        cuda_compiler_version=solver.compiler,
         device=solver.device,
-        isa=solver.isa,
+        isa=solver.isa if solver.device == "cpu" else "",
         threads=solver.threads,
         max_batch_size=_core.max_batch_size(),
         artifact=None,

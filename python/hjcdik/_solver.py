@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hjcdik import _core, _inputs
+from hjcdik import _core, _devices, _inputs
 from hjcdik._errors import ModelError
 from hjcdik._info import PACKAGED_ROBOT, Info, make_info, presets
 from hjcdik._result import STATS_DTYPE, Result, Stats
@@ -64,10 +64,11 @@ class Solver:
         ee_link: the end effector: the name of a link, or of a fixed joint (then its child link). Needed for
             a URDF; a preset has its own.
         spheres: reserved for collision geometry; only None is accepted for now.
-        device: None (the best there is), "cpu", "cuda", "cuda:1" or an int for a GPU. This build has a CPU
-            executor only.
-        allow_build: reserved for stored builds; nothing needs building for the CPU.
-        cache_dir: reserved for stored builds.
+        device: "cpu", a GPU as "cuda:1" or the number 1, or "cuda", the current GPU: the one whose context is
+            current on this thread, else the first. None is the current GPU where there is a usable one, else
+            the CPU; the log says why. Fixed from then on: ``info.device`` names it.
+        allow_build: reserved for stored builds.
+        cache_dir: reserved for stored builds. Compiled GPU programs are kept in HJCDIK_CACHE_DIR.
         locked_joints: joints held at a value (rad or m) by name, on the chain or off it. Moving joints off
             the chain that are not named are held at 0, put into their limits.
         threads: CPU threads at most; None takes HJCDIK_NUM_THREADS, else what the process may use.
@@ -75,7 +76,8 @@ class Solver:
     Raises:
         ModelError: (a ValueError) for an unusable robot; it names file, line and element.
         ValueError: for an unknown robot name or a bad argument.
-        DeviceError: for a device that cannot be used here.
+        DeviceError: (a RuntimeError) for a device that cannot be used here.
+        BuildError: (a RuntimeError) if the robot's GPU program cannot be compiled.
     """
 
     __slots__ = ("__weakref__", "_arguments", "_core", "_dof", "_info", "_max_batch_size", "_robot")
@@ -121,7 +123,11 @@ class Solver:
         self._robot = _core.Robot(
             preset=source.preset, urdf=source.urdf, source=source.name, ee_link=ee_link, locked_joints=locked
         )
+        if device != "cpu":
+            _devices.find_compilers()
         self._core = _core.Solver(robot=self._robot, device=device, threads=threads, isa="")
+        if self._core.gpu_refusal:
+            _devices.explain_refusal(self._core.gpu_refusal)
         self._info = make_info(self._robot, self._core)
         self._dof = self._info.dof
         self._max_batch_size = self._info.max_batch_size
@@ -190,6 +196,8 @@ class Solver:
         Raises:
             ValueError: for any unusable argument, naming row and field, before any work.
             TypeError: for poses in a GPU's memory (DLPack).
+            DeviceError: in a forked child, on a GPU that its parent had in use.
+            SolveError: if the GPU fails; nothing is returned. The message says what to do.
         """
         targets = _inputs.poses(poses)
         rows = _inputs.integer(num_solutions, "num_solutions", 1)

@@ -20,12 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 import hjcdik
-from hjcdik import _core, _inputs
+from hjcdik import _core, _devices, _inputs
 
 SOLVED, UNSOLVED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
 _POSE_FIELDS = ("x", "y", "z", "qw", "qx", "qy", "qz")
 _SLICE = 2000  # targets between two moves of the progress bar
+_GPU_SLICE = 100_000
 _TABLE_ROWS = 20
 _NEGATIVE_NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|-inf|-nan", re.IGNORECASE)
 
@@ -40,6 +41,9 @@ exit codes of solve:
 environment:
   HJCDIK_NUM_THREADS  CPU threads at most, where --threads is not given
   HJCDIK_ISA          instruction set to use: x86-64, avx2 or avx512 (default: the best this CPU has)
+  HJCDIK_CACHE_DIR    folder of compiled GPU programs (default: ~/.cache/hjcdik)
+  HJCDIK_NVRTC        file of NVIDIA's run-time compiler, where it is not found
+  HJCDIK_LIBCUDA      file of the CUDA driver library, likewise
 """
 
 
@@ -64,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UnicodeDecodeError:
         print(f"hjcdik: error: {options.targets}: not UTF-8 text", file=sys.stderr)
         return BAD_INPUT
-    except (_UsageError, ValueError, csv.Error, hjcdik.DeviceError) as error:
+    except (_UsageError, ValueError, csv.Error, RuntimeError) as error:
         print(f"hjcdik: error: {error}", file=sys.stderr)
         return BAD_INPUT
     except OSError as error:
@@ -73,6 +77,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return BROKEN_PIPE
         print(f"hjcdik: error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return BAD_INPUT
+    except MemoryError:
+        print("hjcdik: error: out of memory: solve fewer targets or rows at once", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -90,8 +97,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"hjcdik {hjcdik.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    info = commands.add_parser("info", help="describe a robot: joints, limits, frames")
+    info = commands.add_parser("info", help="describe a robot and where it is solved: joints, frames, device")
     _add_robot(info, nargs="?", default="panda")
+    _add_device(info)
     info.add_argument("--json", action="store_true", help="print one JSON document")
     info.set_defaults(run=_info)
 
@@ -126,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     solve.add_argument("--num-solutions", type=int, default=1, metavar="S", help="rows per target at most")
     solve.add_argument("--batch-size", type=int, default=2000, metavar="B", help="candidates per target")
     solve.add_argument("--threads", type=int, help="CPU threads at most")
-    solve.add_argument("--device", help='such as "cpu"')
+    _add_device(solve)
     solve.add_argument("--json", action="store_true", help="print one JSON document")
     solve.add_argument(
         "--output", metavar="FILE", help="write the rows to a file: .csv, .json, or .npy (q only, NaN-padded)"
@@ -140,18 +148,32 @@ def _add_robot(parser: argparse.ArgumentParser, **settings: Any) -> None:
     parser.add_argument("--ee-link", metavar="NAME", help="the tool: a link, or a fixed joint")
 
 
+def _add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--device", help='"cpu", "cuda" or "cuda:N" (default: the current GPU where one is usable, else the CPU)'
+    )
+
+
 # --- info and presets ---------------------------------------------------------------------------
 
 
 def _info(options: argparse.Namespace) -> int:
-    info = hjcdik.Solver(options.robot, ee_link=options.ee_link).info
+    info = hjcdik.Solver(options.robot, ee_link=options.ee_link, device=options.device).info
+    machine = {
+        "gpus": _devices.gpu_names(),
+        "gpu_problem": _devices.gpu_problem(),
+        "cache_folder": _core.store_folder(),
+    }
     if options.json:
-        print(json.dumps(_plain(dataclasses.asdict(info)), indent=2))
+        print(json.dumps({**_plain(dataclasses.asdict(info)), **machine}, indent=2))
         return SOLVED
     for field in dataclasses.fields(info):
         value = getattr(info, field.name)
         if not field.name.startswith("joint_") and value not in (None, "", {}):
-            print(f"{field.name:20} {_words(value)}")
+            print(f"{field.name:21} {_words(value)}")
+    for name, value in machine.items():
+        if value:
+            print(f"{name:21} {_words(value)}")
     print()
     joints = zip(info.joint_names, info.joint_types, info.joint_units, info.joint_limits, strict=True)
     _print_table(
@@ -180,7 +202,7 @@ def _plain(value: Any) -> Any:
 def _words(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} = {number:g}" for name, number in value.items())
-    return str(value)
+    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 # --- solve --------------------------------------------------------------------------------------
@@ -231,13 +253,14 @@ def _solve_in_slices(solver: hjcdik.Solver, targets: _Rows, options: argparse.Na
         "collision": None,
         "seed": options.seed,
     }
-    if len(targets) <= _SLICE or not sys.stderr.isatty():
+    slice_size = _SLICE if solver.info.device == "cpu" else _GPU_SLICE
+    if len(targets) <= slice_size or not sys.stderr.isatty():
         return solver.solve(targets, **settings)
     parts = []
     with _progress(len(targets)) as advance:
-        for first in range(0, len(targets), _SLICE):
+        for first in range(0, len(targets), slice_size):
             try:
-                parts.append(solver.solve(targets[first : first + _SLICE], **settings))
+                parts.append(solver.solve(targets[first : first + slice_size], **settings))
             except ValueError:
                 return solver.solve(targets, **settings)  # raises too, with the index in the whole
             advance(len(parts[-1]))

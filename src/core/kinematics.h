@@ -33,7 +33,7 @@ HJCDIK_FN void move_joint(Frame<Real>& f, const JointConstants<S>& joint, Real q
     f.p = f.p + q * f.z;
   } else {
     Real s, c;
-    sincos(q + Real(joint.offset), s, c);
+    sincos(joint.offset != S(0) ? q + Real(joint.offset) : q, s, c);
     turn_about_z(f, s, c);
   }
 }
@@ -44,10 +44,16 @@ HJCDIK_FN void move_link(Frame<Real>& f, const JointConstants<S>& joint) {
   if (joint.translation[0] != S(0)) f.p = f.p + Real(joint.translation[0]) * f.x;
   if (joint.translation[1] != S(0)) f.p = f.p + Real(joint.translation[1]) * f.y;
   if (joint.translation[2] != S(0)) f.p = f.p + Real(joint.translation[2]) * f.z;
+  // Right angles are the rule too.
   const Vec3<Real> y = f.y;
   const Real s = Real(joint.sin_alpha), c = Real(joint.cos_alpha);
-  f.y = c * y + s * f.z;
-  f.z = c * f.z - s * y;
+  if (joint.cos_alpha == S(0)) {
+    f.y = s * f.z;
+    f.z = -s * y;
+  } else {
+    f.y = c * y + s * f.z;
+    f.z = c * f.z - s * y;
+  }
 }
 
 // Tool frame, and the joints' axes and origins on the way. N: the number of joints where it is known

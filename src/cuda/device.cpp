@@ -16,45 +16,56 @@ namespace {
 
 constexpr const char* kMainSource = "cuda/kernels/solve.cu";
 
-// In the entry's key: what changes the program but stands in no source.
-constexpr const char* kBuild = "solve 1; -std=c++20 -prec-div=false -prec-sqrt=false -ftz=true";
+// In the entry's key: a number for what changes the program but stands in no source.
+constexpr const char* kBuild = "solve 1";
+
+// The GPU whose context is current on this thread, else 0.
+int current_index() {
+  const Driver& d = driver();
+  CUcontext current = nullptr;
+  CUdevice device = 0;
+  // In the primary contexts that we use, a device's handle is its index.
+  const bool found =
+      d.CtxGetCurrent(&current) == kSuccess && current != nullptr && d.CtxGetDevice(&device) == kSuccess;
+  return found ? device : 0;
+}
 
 }  // namespace
 
 std::shared_ptr<Device> Device::get(int index) {
   static std::mutex mutex;
   static auto& devices = *new std::map<int, std::weak_ptr<Device>>;
-  const Driver& d = cuda::driver();
-  if (index < 0) {
-    CUcontext current = nullptr;
-    CUdevice device = 0;
-    // In the primary contexts that we use, a device's handle is its index.
-    index = d.CtxGetCurrent(&current) == kSuccess && current != nullptr && d.CtxGetDevice(&device) == kSuccess
-                ? device
-                : 0;
-  }
+  cuda::driver();  // in a forked child nothing below may run
+  if (index < 0) index = current_index();
   std::lock_guard lock(mutex);
-  if (auto device = devices[index].lock()) {
-    if (device->process_ == getpid()) return device;
-    throw DeviceError(
-        "GPU " + std::to_string(index) +
-        " was already in use when this process was forked, and CUDA cannot go on in the child; start "
-        "workers with the 'spawn' method, or use device 'cpu' in them");
-  }
+  if (auto device = devices[index].lock()) return device;
   auto device = std::shared_ptr<Device>(new Device(index));
+  device->inspect();
+  device->check(device->driver_->DevicePrimaryCtxRetain(&device->context_, device->handle_),
+                "cuDevicePrimaryCtxRetain");
   devices[index] = device;
   return device;
 }
 
-Device::Device(int index) : driver_(&cuda::driver()), index_(index), process_(getpid()) {
+std::string device_problem() try {
+  Device(current_index()).inspect();
+  return "";
+} catch (const DeviceError& error) {
+  return error.what();
+}
+
+Device::Device(int index) : driver_(&cuda::driver()), index_(index), process_(getpid()) {}
+
+void Device::inspect() {
   int count = 0;
   check(driver_->DeviceGetCount(&count), "cuDeviceGetCount");
-  if (index >= count) {
-    throw DeviceError("there is no GPU " + std::to_string(index) + ": this machine has " +
-                      std::to_string(count) +
-                      "; use device 'cpu' or one of cuda:0 .. cuda:" + std::to_string(count - 1));
+  if (index_ >= count) {
+    throw DeviceError("there is no GPU " + std::to_string(index_) + ": this machine has " +
+                      (count == 0 ? "none; use device 'cpu'"
+                                  : std::to_string(count) + "; use device 'cpu' or one of cuda:0 .. cuda:" +
+                                        std::to_string(count - 1)));
   }
-  check(driver_->DeviceGet(&handle_, index), "cuDeviceGet");
+  check(driver_->DeviceGet(&handle_, index_), "cuDeviceGet");
   char name[256] = {};
   check(driver_->DeviceGetName(name, int(sizeof name) - 1, handle_), "cuDeviceGetName");
   name_ = name;
@@ -65,15 +76,14 @@ Device::Device(int index) : driver_(&cuda::driver()), index_(index), process_(ge
   attribute(DeviceAttribute::compute_minor, minor_);
   attribute(DeviceAttribute::multiprocessors, multiprocessors_);
   if (10 * major_ + minor_ < 75) {
-    throw DeviceError("GPU " + std::to_string(index) + " (" + name_ + ") has compute capability " +
+    throw DeviceError("GPU " + std::to_string(index_) + " (" + name_ + ") has compute capability " +
                       std::to_string(major_) + "." + std::to_string(minor_) +
                       ", 7.5 or newer is needed; use device 'cpu'");
   }
-  check(driver_->DevicePrimaryCtxRetain(&context_, handle_), "cuDevicePrimaryCtxRetain");
 }
 
 Device::~Device() {
-  if (context_ != nullptr && process_ == getpid()) driver_->DevicePrimaryCtxRelease(handle_);
+  if (context_ != nullptr && usable_here()) driver_->DevicePrimaryCtxRelease(handle_);
 }
 
 void Device::check(CUresult result, const char* what) const {
@@ -88,13 +98,14 @@ void Device::check(CUresult result, const char* what) const {
   throw DeviceError(message);
 }
 
+bool Device::usable_here() const { return process_ == getpid(); }
+
+void Device::check_usable_here() const {
+  if (!usable_here()) throw DeviceError(driver_problem());
+}
+
 Device::Scope::Scope(const Device& device) : device_(device) {
-  if (device.process_ != getpid()) {
-    throw DeviceError(
-        "GPU " + std::to_string(device.index_) +
-        " was already in use when this process was forked, and CUDA cannot go on in the child; start "
-        "workers with the 'spawn' method, or use device 'cpu' in them");
-  }
+  device.check_usable_here();
   device.check(device.driver_->CtxPushCurrent(device.context_), "cuCtxPushCurrent");
 }
 
@@ -104,12 +115,13 @@ Device::Scope::~Scope() {
 }
 
 Image build_image(const model::Chain& chain, bool coarse, int major, int minor, int max_cuda_major,
-                  const std::string& folder) {
+                  const std::string& folder, std::string* report) {
   std::string source;
   std::vector<std::pair<std::string, std::string_view>> headers;
   const std::string target = std::to_string(10 * major + minor);
   const std::string definitions = coarse ? "#define HJCDIK_COARSE_SEARCH\n" : "";
   std::vector<std::string_view> parts{kBuild, definitions, target, chain.header_text};
+  parts.insert(parts.end(), std::begin(kCompileOptions), std::end(kCompileOptions));
   for (int i = 0; i < embedded::gpu_sources_count; i++) {
     const auto& file = embedded::gpu_sources[i];
     parts.push_back(file.name);
@@ -128,7 +140,7 @@ Image build_image(const model::Chain& chain, bool coarse, int major, int minor, 
     image.image = std::move(entry->image);
     return image;
   }
-  CompileResult result = compile(source, headers, major, minor, max_cuda_major);
+  CompileResult result = compile(source, headers, major, minor, max_cuda_major, report);
   image.compiler = std::move(result.compiler);
   image.image = std::move(result.image);
   image.compiled = true;
@@ -181,7 +193,7 @@ Program::~Program() {
 }
 
 DeviceBuffer::~DeviceBuffer() {
-  if (address_ != 0) device_->driver().MemFree(address_);
+  if (address_ != 0 && device_->usable_here()) device_->driver().MemFree(address_);
 }
 
 void DeviceBuffer::reserve(std::size_t bytes) {
@@ -195,7 +207,7 @@ void DeviceBuffer::reserve(std::size_t bytes) {
 }
 
 PinnedBuffer::~PinnedBuffer() {
-  if (data_ != nullptr) device_->driver().MemFreeHost(data_);
+  if (data_ != nullptr && device_->usable_here()) device_->driver().MemFreeHost(data_);
 }
 
 void PinnedBuffer::reserve(std::size_t bytes) {
@@ -206,8 +218,8 @@ void PinnedBuffer::reserve(std::size_t bytes) {
   size_ = 0;
   device_->check(device_->driver().MemHostAlloc(&data_, wanted, kHostAllocPortable | kHostAllocMapped),
                  "cuMemHostAlloc");
-  size_ = wanted;
   device_->check(device_->driver().MemHostGetDevicePointer(&address_, data_, 0), "cuMemHostGetDevicePointer");
+  size_ = wanted;  // not before: a second try must not take a buffer without an address
 }
 
 }  // namespace hjcdik::cuda

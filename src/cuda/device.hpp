@@ -39,9 +39,14 @@ class Device : public std::enable_shared_from_this<Device> {
   };
 
   void check(CUresult result, const char* what) const;
+  // False in a forked child, where nothing of the driver may be called.
+  bool usable_here() const;
+  void check_usable_here() const;
 
  private:
   Device(int index);
+  friend std::string device_problem();
+  void inspect();
 
   const Driver* driver_;
   CUdevice handle_ = 0;
@@ -50,6 +55,9 @@ class Device : public std::enable_shared_from_this<Device> {
   int process_;
   std::string name_;
 };
+
+// Why Device::get(-1) would throw, found without a context; empty where it would not.
+std::string device_problem();
 
 // The kernels of one robot on one GPU.
 class Program {
@@ -74,12 +82,13 @@ class Program {
 };
 
 // Compiles without a GPU: the image for a compute capability and the content key that it is stored under.
+// `folder`: of the store; empty for none. `report` as for compile().
 struct Image {
   std::string key, compiler, image;
   bool compiled = false;
 };
-Image build_image(const model::Chain& chain, int major, int minor, int max_cuda_major,
-                  const std::string& folder);
+Image build_image(const model::Chain& chain, bool coarse, int major, int minor, int max_cuda_major,
+                  const std::string& folder, std::string* report = nullptr);
 
 // Device memory that grows as needed and is never given back while its owner lives.
 class DeviceBuffer {

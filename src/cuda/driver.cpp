@@ -1,6 +1,7 @@
 #include "cuda/driver.hpp"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <mutex>
@@ -47,6 +48,7 @@ class Symbols {
 struct Loaded {
   Driver driver{};
   std::string problem;
+  int process = getpid();
 };
 
 void load(Loaded& loaded) {
@@ -130,12 +132,18 @@ const Loaded& the_driver() {
 }  // namespace
 
 const Driver& driver() {
-  const Loaded& loaded = the_driver();
-  if (!loaded.problem.empty()) throw DeviceError(loaded.problem);
-  return loaded.driver;
+  if (const std::string problem = driver_problem(); !problem.empty()) throw DeviceError(problem);
+  return the_driver().driver;
 }
 
-std::string driver_problem() { return the_driver().problem; }
+std::string driver_problem() {
+  const Loaded& loaded = the_driver();
+  if (loaded.problem.empty() && loaded.process != getpid()) {
+    return "the CUDA driver was already in use when this process was forked, and CUDA cannot go on in the "
+           "child; start workers with the 'spawn' method, or use device 'cpu' in them";
+  }
+  return loaded.problem;
+}
 
 std::string describe(const Driver& driver, const char* what, CUresult result) {
   const char *name = nullptr, *text = nullptr;

@@ -87,7 +87,7 @@ struct Driver {
 };
 
 // The driver, loaded and initialised on the first call; throws DeviceError with the reason and the
-// remedy where that failed. HJCDIK_LIBCUDA names another library file.
+// remedy where that failed, and in a child forked after that. HJCDIK_LIBCUDA names another library file.
 const Driver& driver();
 
 // Why driver() would throw; empty where it would not.

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -44,7 +45,13 @@ struct Session {
     device->check(device->driver().StreamCreate(&stream, kStreamNonBlocking), "cuStreamCreate");
   }
   ~Session() {
-    if (stream != nullptr) device->driver().StreamDestroy(stream);
+    if (stream != nullptr && device->usable_here()) device->driver().StreamDestroy(stream);
+  }
+
+  // After a failure: the memory may be used again only when nothing of the solve is on its way any more.
+  void drain(CUstream where) noexcept {
+    clean = false;
+    device->driver().StreamSynchronize(where);
   }
 
   u32* counter(Counter c) const { return counters.as<u32>() + c; }
@@ -95,6 +102,14 @@ struct Session {
 };
 
 constexpr std::size_t kMailboxBytes = 64;
+
+// What the search and the polish alone can answer; the rest goes through the worker's rounds.
+bool is_one_row(const SolveOptions& o) { return o.num_solutions == 1 && o.q_init_rows == 0 && !o.stats; }
+
+// Targets in one of the worker's rounds: bounded by the memory of their hits.
+std::int64_t round_targets(const SolveOptions& o) {
+  return std::clamp<std::int64_t>(std::int64_t{65536} / hits_per_target(o), 1, 1024);
+}
 
 // Offsets of arrays that share a buffer, each aligned for its type.
 class Layout {
@@ -444,7 +459,9 @@ struct Executor::Impl {
                     const ResultView& out);
   void solve_rounds_device(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
                            const ResultView& out, CUstream stream);
-  void solve_device(const Problem& problem, const ResultView& out);
+  void solve_piece_device(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
+                          const ResultView& out, CUstream stream);
+  void solve_device(const Problem& problem, const ResultView& out, std::atomic<std::int64_t>& done);
 };
 
 namespace {
@@ -662,23 +679,36 @@ void Executor::Impl::solve_rounds(Session& s, const Problem& problem, std::int64
   worker.solve(engine, problem, first, count, out);
 }
 
-// Targets and results in device memory, one row a target.
-void Executor::Impl::solve_device(const Problem& problem, const ResultView& out) {
+// Targets and results in device memory, one piece after the other. `done`: how many are solved.
+void Executor::Impl::solve_device(const Problem& problem, const ResultView& out,
+                                  std::atomic<std::int64_t>& done) {
   Lease lease(*this, problem.options);
   Session& s = *lease;
   const Device::Scope scope(*device);
   const auto stream = static_cast<CUstream>(problem.targets.stream);
   const std::int64_t targets = problem.targets.rows;
-  const SolveOptions& o = problem.options;
-  if (o.num_solutions > 1 || o.q_init_rows > 0 || o.stats) {
-    const std::int64_t piece = std::clamp<std::int64_t>(std::int64_t{65536} / hits_per_target(o), 1, 1024);
-    for (std::int64_t first = 0; first < targets; first += piece) {
-      solve_rounds_device(s, problem, first, std::min(piece, targets - first), out, stream);
+  const bool one_row = is_one_row(problem.options);
+  const std::int64_t piece = one_row ? kDeviceTargets : round_targets(problem.options);
+  try {
+    while (done < targets) {
+      const std::int64_t count = std::min(piece, targets - done);
+      if (one_row) {
+        solve_piece_device(s, problem, done, count, out, stream);
+      } else {
+        solve_rounds_device(s, problem, done, count, out, stream);
+      }
+      done += count;
     }
-    return;
+  } catch (...) {
+    s.drain(stream);
+    s.drain(s.stream);
+    throw;
   }
-  for (std::int64_t first = 0; first < targets; first += kDeviceTargets) {
-    const std::int64_t count = std::min(kDeviceTargets, targets - first);
+}
+
+// One row a target.
+void Executor::Impl::solve_piece_device(Session& s, const Problem& problem, std::int64_t first,
+                                        std::int64_t count, const ResultView& out, CUstream stream) {
     PolishParams p = polish_params(problem.options);
     p.q = out.q + first * dof;
     p.pose = out.pose + first * 7;
@@ -704,7 +734,6 @@ void Executor::Impl::solve_device(const Problem& problem, const ResultView& out)
       std::swap(list, other);
     }
     s.clean = true;
-  }
 }
 
 // The same with all options, through host memory.
@@ -756,13 +785,13 @@ Executor::Executor(const model::Chain& chain, int index, int threads) : impl_(st
 }
 
 Executor::~Executor() {
+  // Not with the context of a lost device or in a forked child: what the driver holds then stays there.
+  std::optional<Device::Scope> scope;
   try {
-    const Device::Scope scope(*impl_->device);
-    impl_->idle.clear();
+    scope.emplace(*impl_->device);
   } catch (const DeviceError&) {
-    // A forked child must not touch the parent's device: its handles are left alone.
-    for (auto& session : impl_->idle) session.release();
   }
+  impl_->idle.clear();
 }
 
 int Executor::device_index() const { return impl_->device->index(); }
@@ -771,33 +800,38 @@ const std::string& Executor::compiler() const { return impl_->program->compiler;
 void Executor::solve(const Problem& problem, const ResultView& out,
                      const std::function<void(std::int64_t)>& progress) const {
   Impl& impl = *impl_;
+  impl.device->check_usable_here();
   const SolveOptions& o = problem.options;
   std::atomic<std::int64_t> next{0}, done{0};
   const std::int64_t targets = problem.targets.rows;
-  std::int64_t failed = 0;
-  std::mutex failed_mutex;
+  std::atomic<std::int64_t> failed{targets};  // the first target of a piece that did
   try {
-    if (problem.targets.memory == MemoryKind::device) return impl.solve_device(problem, out);
-    const bool one_row = o.num_solutions == 1 && o.q_init_rows == 0 && !o.stats;
-    const std::int64_t piece =
-        one_row ? kPieceTargets : std::clamp<std::int64_t>(std::int64_t{65536} / hits_per_target(o), 1, 1024);
+    if (problem.targets.memory == MemoryKind::device) {
+      impl.solve_device(problem, out, done);
+      if (progress) progress(done.load());
+      return;
+    }
+    const bool one_row = is_one_row(o);
+    const std::int64_t piece = one_row ? kPieceTargets : round_targets(o);
     const auto caller = std::this_thread::get_id();
     const std::function<void()> work = [&] {
-      Impl::Lease session(impl, o);
+      std::optional<Impl::Lease> session;
       for (;;) {
         const std::int64_t first = next.fetch_add(piece, std::memory_order_relaxed);
         if (first >= targets) return;
         const std::int64_t count = std::min(piece, targets - first);
         try {
+          if (!session) session.emplace(impl, o);
           if (one_row) {
-            impl.solve_piece(*session, problem, first, count, out);
+            impl.solve_piece(**session, problem, first, count, out);
           } else {
-            impl.solve_rounds(*session, problem, first, count, out);
+            impl.solve_rounds(**session, problem, first, count, out);
           }
         } catch (...) {
           next.store(targets, std::memory_order_relaxed);
-          std::lock_guard lock(failed_mutex);
-          failed = first;
+          std::int64_t seen = failed.load();
+          while (first < seen && !failed.compare_exchange_weak(seen, first)) {
+          }
           throw;
         }
         done.fetch_add(count, std::memory_order_relaxed);
@@ -808,7 +842,7 @@ void Executor::solve(const Problem& problem, const ResultView& out,
     cpu::run_parallel(int(std::min<std::int64_t>({impl.threads, kHostThreads, pieces})) - 1, work);
     if (progress) progress(done.load());
   } catch (const DeviceError& error) {
-    throw SolveError(error.what(), failed, done.load());
+    throw SolveError(error.what(), failed < targets ? failed.load() : done.load(), done.load());
   }
 }
 

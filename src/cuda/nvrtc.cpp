@@ -134,11 +134,9 @@ const Compiler* find_compiler(int max_major, std::string& problem) {
     }
     reasons += "\n  " + reason;
   }
-  problem =
-      "no NVRTC (NVIDIA's run-time compiler) of CUDA " + std::to_string(max_major) +
-      " or older was found; install it with: pip install 'hjcdik[cuda]' (or pip install nvidia-cuda-nvrtc), "
-      "or set HJCDIK_NVRTC to its library file. Tried:" +
-      reasons;
+  problem = "no NVRTC (NVIDIA's run-time compiler) of CUDA " + std::to_string(max_major) +
+            " or older was found; install it with: pip install nvidia-cuda-nvrtc" +
+            (max_major == 12 ? "-cu12" : "") + ", or set HJCDIK_NVRTC to its library file. Tried:" + reasons;
   return nullptr;
 }
 
@@ -158,7 +156,7 @@ std::string compiler_version(int max_major, std::string* problem) {
 
 CompileResult compile(const std::string& source,
                       const std::vector<std::pair<std::string, std::string_view>>& headers, int major,
-                      int minor, int max_major) {
+                      int minor, int max_major, std::string* report) {
   std::string problem;
   const Compiler* c = find_compiler(max_major, problem);
   if (c == nullptr) throw DeviceError(problem);
@@ -203,17 +201,19 @@ CompileResult compile(const std::string& source,
     nvrtcProgram* program;
     ~Destroy() { c->DestroyProgram(program); }
   } destroy{c, &program};
-  // Division and square roots of float to 2 ulp: the search converges on its own result.
-  const char* options[] = {arch.c_str(), "-std=c++20", "-prec-div=false", "-prec-sqrt=false", "-ftz=true"};
-  const nvrtcResult result = c->CompileProgram(program, int(std::size(options)), options);
+  std::vector<const char*> options(std::begin(kCompileOptions), std::end(kCompileOptions));
+  options.push_back(arch.c_str());
+  if (report != nullptr) options.push_back("--ptxas-options=-v");
+  const nvrtcResult result = c->CompileProgram(program, int(options.size()), options.data());
   std::size_t size = 0;
+  std::string log;
+  if ((result != 0 || report != nullptr) && c->GetProgramLogSize(program, &size) == 0 && size > 1) {
+    log.resize(size);
+    c->GetProgramLog(program, log.data());
+    log.resize(size - 1);
+  }
+  if (report != nullptr) *report = log;
   if (result != 0) {
-    std::string log;
-    if (c->GetProgramLogSize(program, &size) == 0 && size > 1) {
-      log.resize(size);
-      c->GetProgramLog(program, log.data());
-      log.resize(size - 1);
-    }
     throw BuildError(std::string("compiling the robot's GPU program failed: ") + c->GetErrorString(result),
                      log);
   }

@@ -8,6 +8,10 @@
 
 namespace hjcdik::cuda {
 
+// Of every compilation, and so a part of a program's key. Division and square roots of float are
+// right to 2 ulp: the search converges on its own result.
+constexpr const char* kCompileOptions[] = {"-std=c++20", "-prec-div=false", "-prec-sqrt=false", "-ftz=true"};
+
 struct CompileResult {
   std::string image;     // cubin, or PTX text for a GPU newer than the compiler
   std::string compiler;  // "13.0"
@@ -15,10 +19,11 @@ struct CompileResult {
 
 // Compiles `source` with the texts it includes for compute capability `major`.`minor`. Throws BuildError
 // with the compiler's log, or DeviceError that says where a compiler was looked for and how to get
-// one. `max_major`: no compiler of a newer CUDA than this.
+// one. `max_major`: no compiler of a newer CUDA than this. `report`, if given, receives the
+// compiler's log with the registers, stack and spills of every kernel (none for PTX).
 CompileResult compile(const std::string& source,
                       const std::vector<std::pair<std::string, std::string_view>>& headers, int major,
-                      int minor, int max_major);
+                      int minor, int max_major, std::string* report = nullptr);
 
 // "13.0", or "" with the reason in `problem`.
 std::string compiler_version(int max_major, std::string* problem = nullptr);

@@ -115,7 +115,8 @@ void round_inwards(double lower, double upper, float& lower_f32, float& upper_f3
 void set_constants_f32(Chain& chain) {
   const core::ChainConstants<double>& from = chain.constants;
   core::ChainConstants<float> out{};
-  const auto round = [](double x) { return static_cast<float>(x); };
+  // Below the rounding of 1, so that right angles written as 1.5708 are right angles to the search.
+  const auto round = [](double x) { return std::abs(x) < 1e-8 ? 0.0f : static_cast<float>(x); };
   out.dof = from.dof;
   std::transform(std::begin(from.start), std::end(from.start), out.start, round);
   for (int i = 0; i < from.dof; ++i) {

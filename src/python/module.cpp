@@ -20,6 +20,12 @@
 
 #include <hjcdik/hjcdik.hpp>
 
+#include "cuda/device.hpp"
+#include "cuda/driver.hpp"
+#include "cuda/nvrtc.hpp"
+#include "model/chain.hpp"
+#include "store/store.hpp"
+
 namespace nb = nanobind;
 using namespace nb::literals;
 
@@ -27,7 +33,7 @@ namespace hjcdik::python {
 namespace {
 
 // Raised whenever the functions below change, so that a stale extension is noticed at import.
-constexpr int kBindingAbi = 1;
+constexpr int kBindingAbi = 2;
 
 // Python can be interrupted (Ctrl-C) in a solve of at least this many targets.
 constexpr std::int64_t kInterruptibleTargets = 256;
@@ -194,6 +200,20 @@ void sample_configurations(const Solver& solver, std::uint64_t seed, nb::handle 
   std::memcpy(out.data(), q.data(), q.size() * sizeof(double));
 }
 
+// The GPU program of a robot as (image, NVRTC's version, its report on registers, stack and spills),
+// compiled here for a compute capability by whatever NVRTC there is. Needs no GPU; nothing is stored.
+std::tuple<nb::bytes, std::string, std::string> compile_program(const Robot& robot, bool coarse, int major,
+                                                                int minor) {
+  constexpr int any_cuda = 99;
+  std::string report;
+  cuda::Image image;
+  {
+    const nb::gil_scoped_release release;
+    image = cuda::build_image(robot.chain(), coarse, major, minor, any_cuda, "", &report);
+  }
+  return {nb::bytes(image.image.data(), image.image.size()), image.compiler, report};
+}
+
 // The fields of TargetStats as (name, numpy format, offset): the layout of a stats array.
 std::vector<std::tuple<std::string, std::string, std::size_t>> stats_fields() {
 #define INTEGER(field) \
@@ -240,6 +260,14 @@ void translate(const std::exception_ptr& pointer, void*) {
   } catch (const DeviceError& error) {
     const nb::object type = nb::module_::import_("hjcdik._errors").attr("DeviceError");
     PyErr_SetString(type.ptr(), error.what());
+  } catch (const BuildError& error) {
+    const nb::object type = nb::module_::import_("hjcdik._errors").attr("BuildError");
+    const nb::object value = type(error.what(), error.log());
+    PyErr_SetObject(type.ptr(), value.ptr());
+  } catch (const SolveError& error) {
+    const nb::object type = nb::module_::import_("hjcdik._errors").attr("SolveError");
+    const nb::object value = type(error.what(), error.target_index(), error.completed());
+    PyErr_SetObject(type.ptr(), value.ptr());
   }
 }
 
@@ -275,6 +303,8 @@ NB_MODULE(_core, m) {
       .def(nb::new_(&make_solver), "robot"_a, "device"_a, "threads"_a, "isa"_a)
       .def_prop_ro("device", &Solver::device)
       .def_prop_ro("isa", &Solver::isa)
+      .def_prop_ro("compiler", &Solver::compiler)
+      .def_prop_ro("gpu_refusal", &Solver::gpu_refusal)
       .def_prop_ro("threads", &Solver::threads)
       .def("solve", &solve, "targets"_a, "q"_a, "pose"_a, "pos_err_m"_a, "ori_err_rad"_a, "count"_a,
            "outcome"_a, "stats"_a.none(), "num_solutions"_a, "batch_size"_a, "precision"_a, "seed"_a,
@@ -287,6 +317,13 @@ NB_MODULE(_core, m) {
   m.def("outcomes", &outcomes);
   m.def("max_batch_size", &Solver::max_batch_size);
   m.def("available_isas", &available_isas);
+  // Loading and initialising the driver takes its time.
+  m.def("gpu_names", &gpu_names, nb::call_guard<nb::gil_scoped_release>());
+  m.def("gpu_problem", &gpu_problem, nb::call_guard<nb::gil_scoped_release>());
+  m.def("driver_problem", &cuda::driver_problem, nb::call_guard<nb::gil_scoped_release>());
+  m.def("set_compiler_folders", &cuda::set_compiler_folders, "folders"_a);
+  m.def("compile_program", &compile_program, "robot"_a, "coarse"_a, "major"_a, "minor"_a);
+  m.def("store_folder", &store::default_folder);
   m.def("presets", [] {
     std::vector<std::tuple<std::string, std::string, std::string>> rows;
     for (const PresetInfo& preset : presets())

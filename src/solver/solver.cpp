@@ -120,6 +120,7 @@ struct Solver::Impl {
   std::string isa;
   std::string device = "cpu";
   std::string compiler;
+  std::string gpu_refusal;
   std::shared_ptr<const SeedTable> seeds;     // of the default seed
   std::shared_ptr<const cuda::Executor> gpu;  // null on the CPU
 };
@@ -156,8 +157,9 @@ Solver::Solver(Robot robot, const SolverOptions& options) : robot_(std::move(rob
       impl.gpu = std::make_shared<const cuda::Executor>(robot_.chain(), index, impl.threads);
       impl.device = "cuda:" + std::to_string(impl.gpu->device_index());
       impl.compiler = impl.gpu->compiler();
-    } catch (const DeviceError&) {
-      if (!any) throw;  // else the CPU does; gpu_problem() says why
+    } catch (const DeviceError& error) {
+      if (!any) throw;  // else the CPU does
+      impl.gpu_refusal = error.what();
     }
   }
   impl_ = std::make_shared<const Impl>(std::move(impl));
@@ -170,9 +172,28 @@ std::string gpu_problem() {
   return problem;
 }
 
+std::vector<std::string> gpu_names() {
+  std::vector<std::string> names;
+  if (!cuda::driver_problem().empty()) return names;
+  const cuda::Driver& driver = cuda::driver();
+  int count = 0;
+  if (driver.DeviceGetCount(&count) != cuda::kSuccess) return names;
+  for (int index = 0; index < count; index++) {
+    cuda::CUdevice device = 0;
+    char name[256] = {};
+    if (driver.DeviceGet(&device, index) != cuda::kSuccess ||
+        driver.DeviceGetName(name, int(sizeof name) - 1, device) != cuda::kSuccess) {
+      name[0] = '?';
+    }
+    names.emplace_back(name);
+  }
+  return names;
+}
+
 const std::string& Solver::device() const noexcept { return impl_->device; }
 const std::string& Solver::isa() const noexcept { return impl_->isa; }
 const std::string& Solver::compiler() const noexcept { return impl_->compiler; }
+const std::string& Solver::gpu_refusal() const noexcept { return impl_->gpu_refusal; }
 int Solver::threads() const noexcept { return impl_->threads; }
 std::int64_t Solver::max_batch_size() noexcept { return kMaxBatchSize; }
 
@@ -204,7 +225,7 @@ Result Solver::solve(const TargetView& targets, const SolveOptions& options) con
   const auto begin = std::chrono::steady_clock::now();
   if (targets.memory != MemoryKind::host) throw InvalidArgument("targets in device memory need solve_into");
   check_options(robot_, options, targets.rows);
-  check_targets(targets, impl_->threads);
+  if (targets.rows < 0) throw InvalidArgument("targets.rows is negative");
   Result result;
   result.targets = targets.rows;
   result.capacity = options.num_solutions;

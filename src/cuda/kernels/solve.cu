@@ -178,7 +178,9 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const Se
     if (target >= 0) {
       const int mine = next_job + __popc(free & below);
       const int end = ::min(limit, best);
-      if (!active && !holder && mine < end) {
+      // Half of the group at a time: the start of a job costs the whole warp a good part of an iteration.
+      const bool enough = 2 * __popc(free) >= p.group;
+      if (enough && !active && !holder && mine < end) {
         job = mine;
         active = true;
         iteration = 0;
@@ -210,7 +212,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const Se
         }
 #endif
       }
-      next_job = ::min(next_job + __popc(free), ::max(next_job, end));
+      if (enough) next_job = ::min(next_job + __popc(free), ::max(next_job, end));
     }
     if (__ballot_sync(kAll, active) == 0 && __ballot_sync(kAll, target >= 0) == 0) break;
 

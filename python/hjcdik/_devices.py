@@ -1,0 +1,53 @@
+"""The GPUs of this machine, and what is missing for using them."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from hjcdik import _core
+
+_log = logging.getLogger("hjcdik")
+
+
+def gpu_problem() -> str:
+    """What is missing for solving on a GPU, and how to get it; "" where nothing is."""
+    find_compilers()
+    return _core.gpu_problem()
+
+
+def gpu_names() -> list[str]:
+    """The GPUs that the driver sees, by index."""
+    return _core.gpu_names()
+
+
+@functools.cache
+def find_compilers() -> None:
+    """Tells the library where Python packages keep NVRTC. Needed before the first use of a GPU."""
+    _core.set_compiler_folders(compiler_folders(sys.path))
+
+
+def compiler_folders(entries: Iterable[str]) -> list[str]:
+    """The folders of NVIDIA's wheels, below these entries of sys.path, that hold NVRTC; the newest first."""
+    roots = [Path(entry, "nvidia") for entry in entries]
+    roots += [Path(path) for path in getattr(sys.modules.get("nvidia"), "__path__", ())]
+    versions: dict[str, int] = {}
+    for root in dict.fromkeys(roots):
+        for library in sorted(root.glob("*/lib/libnvrtc.so.*")):
+            number = re.fullmatch(r"libnvrtc\.so\.(\d+)", library.name)
+            if number is not None:
+                folder = str(library.parent)
+                versions[folder] = max(int(number[1]), versions.get(folder, 0))
+    return sorted(versions, key=lambda folder: -versions[folder])
+
+
+@functools.cache
+def explain_refusal(reason: str) -> None:
+    """Logs, once, why solvers that could choose do not use the GPU."""
+    # A machine without a driver is the ordinary case; one with a driver is meant to be used.
+    level = logging.INFO if _core.driver_problem() else logging.WARNING
+    _log.log(level, "solving on the CPU: %s", reason)
