@@ -24,6 +24,7 @@ from hjcdik import _core, _devices, _inputs
 
 SOLVED, UNSOLVED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
+_GPU_ERRORS = (hjcdik.DeviceError, hjcdik.BuildError, hjcdik.SolveError)
 _POSE_FIELDS = ("x", "y", "z", "qw", "qx", "qy", "qz")
 _SLICE = 2000  # targets between two moves of the progress bar
 _GPU_SLICE = 100_000
@@ -68,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UnicodeDecodeError:
         print(f"hjcdik: error: {options.targets}: not UTF-8 text", file=sys.stderr)
         return BAD_INPUT
-    except (_UsageError, ValueError, csv.Error, RuntimeError) as error:
+    except (_UsageError, ValueError, csv.Error, *_GPU_ERRORS) as error:
         print(f"hjcdik: error: {error}", file=sys.stderr)
         return BAD_INPUT
     except OSError as error:

@@ -156,19 +156,33 @@ std::shared_ptr<const Program> Program::get(const std::shared_ptr<Device>& devic
   std::lock_guard lock(mutex);
   const std::tuple key{device->index(), coarse, chain.header_text};
   if (auto program = programs[key].lock()) return program;
-  const Image image = build_image(chain, coarse, device->major(), device->minor(),
-                                  device->driver().version / 1000, store::default_folder());
+  std::erase_if(programs, [](const auto& entry) { return entry.second.expired(); });
+  const Driver& d = device->driver();
+  const std::string folder = store::default_folder();
+  const auto build = [&](const std::string& from) {
+    return build_image(chain, coarse, device->major(), device->minor(), d.version / 1000, from);
+  };
+  Image image = build(folder);
   const Device::Scope scope(*device);
-  auto program = std::shared_ptr<Program>(new Program(device, image.image));
+  CUmodule module = nullptr;
+  CUresult loaded = d.ModuleLoadData(&module, image.image.c_str());
+  if (loaded >= kErrorInvalidImage && loaded < kErrorInvalidImage + 100 && !image.compiled) {
+    // The store's entry may be of a newer compiler than this driver can read.
+    image = build("");
+    store::publish(folder, image.key, {image.compiler, image.image});
+    loaded = d.ModuleLoadData(&module, image.image.c_str());
+  }
+  device->check(loaded, "cuModuleLoadData");
+  auto program = std::shared_ptr<Program>(new Program(device, module));
   program->compiler = image.compiler;
   program->compiled = image.compiled;
   programs[key] = program;
   return program;
 }
 
-Program::Program(std::shared_ptr<Device> device, const std::string& image) : device_(std::move(device)) {
+Program::Program(std::shared_ptr<Device> device, CUmodule module)
+    : device_(std::move(device)), module_(module) {
   const Driver& d = device_->driver();
-  device_->check(d.ModuleLoadData(&module_, image.c_str()), "cuModuleLoadData");
   try {
     device_->check(d.ModuleGetFunction(&search, module_, "hjcdik_search"),
                    "cuModuleGetFunction(hjcdik_search)");

@@ -75,7 +75,7 @@ class Program {
   bool compiled = false;  // here and now, not read from the cache
 
  private:
-  Program(std::shared_ptr<Device> device, const std::string& image);
+  Program(std::shared_ptr<Device> device, CUmodule module);
 
   std::shared_ptr<Device> device_;
   CUmodule module_ = nullptr;

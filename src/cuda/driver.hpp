@@ -35,7 +35,7 @@ struct LaunchConfig {
 };
 constexpr int kAttributeProgrammaticStreamSerialization = 6;
 
-constexpr CUresult kSuccess = 0, kErrorOutOfMemory = 2, kErrorNotReady = 600;
+constexpr CUresult kSuccess = 0, kErrorOutOfMemory = 2, kErrorInvalidImage = 200, kErrorNotReady = 600;
 constexpr unsigned kStreamNonBlocking = 1, kHostAllocPortable = 1, kHostAllocMapped = 2;
 
 enum class DeviceAttribute : int {

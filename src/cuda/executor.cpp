@@ -28,7 +28,7 @@ constexpr std::int64_t kFewTargets = 2048;
 // Ends of jobs brought to the host at once.
 constexpr std::int64_t kJobRows = std::int64_t{1} << 19;
 
-// A stream and the memory of one solve at a time.
+// A stream and the memory of one solve at a time. Made, used and destroyed with the context current.
 struct Session {
   Session(const std::shared_ptr<Device>& d)
       : device(d),
@@ -41,7 +41,6 @@ struct Session {
         seeds(*d),
         staging(*d),
         mapped(*d) {
-    const Device::Scope scope(*device);
     device->check(device->driver().StreamCreate(&stream, kStreamNonBlocking), "cuStreamCreate");
   }
   ~Session() {
@@ -164,10 +163,10 @@ struct Executor::Impl {
   std::shared_ptr<const Program> coarse_program;  // once it is asked for
   std::vector<std::unique_ptr<Session>> idle;
 
-  // A session of the executor's, for the life of the lease.
+  // A session of the executor's, and the context, for the life of the lease.
   class Lease {
    public:
-    Lease(Impl& impl, const SolveOptions& options) : impl_(impl) {
+    Lease(Impl& impl, const SolveOptions& options) : impl_(impl), scope_(*impl.device) {
       const Program& searcher = impl.search_program(options);
       {
         std::lock_guard lock(impl.mutex);
@@ -187,6 +186,7 @@ struct Executor::Impl {
 
    private:
     Impl& impl_;
+    Device::Scope scope_;
     std::unique_ptr<Session> session_;
   };
 
@@ -368,7 +368,6 @@ struct Executor::Impl {
   // One row for each of targets first .. first + count - 1 of host arrays.
   void solve_piece(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
                    const ResultView& out) {
-    const Device::Scope scope(*device);
     const ResultArrays arrays(count, dof);
     PolishParams p = polish_params(problem.options);
     const double* given = problem.targets.data + first * problem.targets.stride;
@@ -674,7 +673,6 @@ class RoundsEngine final : public Engine {
 void Executor::Impl::solve_rounds(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
                                   const ResultView& out) {
   thread_local Worker worker;
-  const Device::Scope scope(*device);
   RoundsEngine engine(*this, s, problem);
   worker.solve(engine, problem, first, count, out);
 }
@@ -684,7 +682,6 @@ void Executor::Impl::solve_device(const Problem& problem, const ResultView& out,
                                   std::atomic<std::int64_t>& done) {
   Lease lease(*this, problem.options);
   Session& s = *lease;
-  const Device::Scope scope(*device);
   const auto stream = static_cast<CUstream>(problem.targets.stream);
   const std::int64_t targets = problem.targets.rows;
   const bool one_row = is_one_row(problem.options);
@@ -709,31 +706,31 @@ void Executor::Impl::solve_device(const Problem& problem, const ResultView& out,
 // One row a target.
 void Executor::Impl::solve_piece_device(Session& s, const Problem& problem, std::int64_t first,
                                         std::int64_t count, const ResultView& out, CUstream stream) {
-    PolishParams p = polish_params(problem.options);
-    p.q = out.q + first * dof;
-    p.pose = out.pose + first * 7;
-    p.distance = out.pos_err_m + first;
-    p.angle = out.ori_err_rad + first;
-    p.found = reinterpret_cast<long long*>(out.count) + first;
-    p.outcome = reinterpret_cast<unsigned char*>(out.outcome) + first;
-    const double* data = problem.targets.data + first * problem.targets.stride;
-    // What the polish did not confirm is listed; the search goes on behind it. Two lists take turns.
-    const SearchArrays arrays(count, dof);
-    s.search_state.reserve(arrays.layout.size());
-    s.begin(kMailboxBytes);
-    CUdeviceptr list = s.search_state.address() + arrays.retry,
-                other = s.search_state.address() + arrays.leftover;
-    p.mailbox = reinterpret_cast<Mailbox*>(s.mapped.address());
+  PolishParams p = polish_params(problem.options);
+  p.q = out.q + first * dof;
+  p.pose = out.pose + first * 7;
+  p.distance = out.pos_err_m + first;
+  p.angle = out.ori_err_rad + first;
+  p.found = reinterpret_cast<long long*>(out.count) + first;
+  p.outcome = reinterpret_cast<unsigned char*>(out.outcome) + first;
+  const double* data = problem.targets.data + first * problem.targets.stride;
+  // What the polish did not confirm is listed; the search goes on behind it. Two lists take turns.
+  const SearchArrays arrays(count, dof);
+  s.search_state.reserve(arrays.layout.size());
+  s.begin(kMailboxBytes);
+  CUdeviceptr list = s.search_state.address() + arrays.retry,
+              other = s.search_state.address() + arrays.leftover;
+  p.mailbox = reinterpret_cast<Mailbox*>(s.mapped.address());
+  p.ticket = ++s.ticket;
+  p.retry = reinterpret_cast<u32*>(list);
+  enqueue(s, problem, data, nullptr, problem.targets.stride, count, p, stream);
+  while (const u32 n = s.wait(p.ticket, stream)) {
     p.ticket = ++s.ticket;
-    p.retry = reinterpret_cast<u32*>(list);
-    enqueue(s, problem, data, nullptr, problem.targets.stride, count, p, stream);
-    while (const u32 n = s.wait(p.ticket, stream)) {
-      p.ticket = ++s.ticket;
-      p.retry = reinterpret_cast<u32*>(other);
-      enqueue_again(s, problem, data, nullptr, problem.targets.stride, count, list, n, p, stream);
-      std::swap(list, other);
-    }
-    s.clean = true;
+    p.retry = reinterpret_cast<u32*>(other);
+    enqueue_again(s, problem, data, nullptr, problem.targets.stride, count, list, n, p, stream);
+    std::swap(list, other);
+  }
+  s.clean = true;
 }
 
 // The same with all options, through host memory.
@@ -828,6 +825,7 @@ void Executor::solve(const Problem& problem, const ResultView& out,
             impl.solve_rounds(**session, problem, first, count, out);
           }
         } catch (...) {
+          if (session) (**session).drain((**session).stream);
           next.store(targets, std::memory_order_relaxed);
           std::int64_t seen = failed.load();
           while (first < seen && !failed.compare_exchange_weak(seen, first)) {

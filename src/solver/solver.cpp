@@ -167,6 +167,7 @@ Solver::Solver(Robot robot, const SolverOptions& options) : robot_(std::move(rob
 
 std::string gpu_problem() {
   if (std::string problem = cuda::driver_problem(); !problem.empty()) return problem;
+  if (std::string problem = cuda::device_problem(); !problem.empty()) return problem;
   std::string problem;
   cuda::compiler_version(cuda::driver().version / 1000, &problem);
   return problem;

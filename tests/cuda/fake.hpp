@@ -47,7 +47,7 @@ struct FakeNvrtc {
   std::string fail_function;  // always fails
   std::string log = "robot.h(7): error: a fault made by the test";
 
-  long compiled = 0, programs = 0;  // so far; alive
+  long compiled = 0, programs = 0;   // so far; alive
   std::vector<std::string> options;  // of the last compilation
 };
 

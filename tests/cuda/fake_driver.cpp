@@ -493,8 +493,9 @@ DRIVER_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::
       return enqueue(stream, [=] { std::memcpy(memory(to, bytes), from, bytes); });
     }
     std::vector<char> copy(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
-    return enqueue(stream,
-                   [to, copy = std::move(copy)] { std::memcpy(memory(to, copy.size()), copy.data(), copy.size()); });
+    return enqueue(stream, [to, copy = std::move(copy)] {
+      std::memcpy(memory(to, copy.size()), copy.data(), copy.size());
+    });
   });
 }
 
