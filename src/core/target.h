@@ -20,9 +20,8 @@ HJCDIK_FN Quaternion normalised(const double* q) {
   return {w * scale, {x * scale, y * scale, z * scale}};
 }
 
-// Rotation matrix of a target, row-major.
-HJCDIK_FN void target_rotation(const double* target, double* r) {
-  const Quaternion q = normalised(target + 3);
+// Rotation matrix, row-major.
+HJCDIK_FN void rotation_of(const Quaternion& q, double* r) {
   const double w = q.w, x = q.v.x, y = q.v.y, z = q.v.z;
   r[0] = 1 - 2 * (y * y + z * z);
   r[1] = 2 * (x * y - w * z);
@@ -67,9 +66,9 @@ HJCDIK_FN Quaternion quaternion_of(const double* r) {
   return {w * scale, {x * scale, y * scale, z * scale}};
 }
 
-// target . tool: the tool's pose in the base frame. tool: 12 numbers, in the target's frame.
-HJCDIK_FN void reached_pose(const double* target, const double* tool, double* pose) {
-  const Quaternion t = normalised(target + 3);
+// target . tool: the tool's pose in the base frame. t: the target's normalised quaternion; tool: 12 numbers,
+// in the target's frame.
+HJCDIK_FN void reached_pose(const double* target, const Quaternion& t, const double* tool, double* pose) {
   // v + 2 u x (u x v + w v): the rotation by a unit quaternion (w, u).
   const Vec3<double> p = {tool[9], tool[10], tool[11]};
   const Vec3<double> moved = p + 2.0 * cross(t.v, cross(t.v, p) + t.w * p);

@@ -102,7 +102,7 @@ struct Worker::Impl {
     for (std::int64_t t = 0; t < count_; t++) {
       double* start = &starts_[t * 12];
       double r[9];
-      core::target_rotation(target(t), r);
+      core::rotation_of(core::normalised(target(t) + 3), r);
       core::target_start(target(t), r, chain_->constants.start, start);
       for (int k = 0; k < 12; k++) states_[t].start[k] = float(start[k]);
       const bool hopeless = !model::may_reach(*chain_, target(t), r);
@@ -459,8 +459,9 @@ struct Worker::Impl {
     std::memcpy(out.q + to * dof_, &pool_.q[base * dof_], std::size_t(n * dof_) * sizeof(double));
     std::memcpy(out.pos_err_m + to, &pool_.distance[base], std::size_t(n) * sizeof(double));
     std::memcpy(out.ori_err_rad + to, &pool_.angle[base], std::size_t(n) * sizeof(double));
+    const core::Quaternion unit = core::normalised(target(t) + 3);
     for (std::int64_t r = 0; r < n; r++)
-      core::reached_pose(target(t), &pool_.tool[(base + r) * 12], out.pose + (to + r) * 7);
+      core::reached_pose(target(t), unit, &pool_.tool[(base + r) * 12], out.pose + (to + r) * 7);
     std::fill(out.q + (to + n) * dof_, out.q + (to + s) * dof_, nan);
     std::fill(out.pose + (to + n) * 7, out.pose + (to + s) * 7, nan);
     std::fill(out.pos_err_m + to + n, out.pos_err_m + to + s, nan);

@@ -62,7 +62,8 @@ struct SearchParams {
 // Counters of a session, in device memory.
 enum Counter { kNext, kNextLeftover, kLeftoverCount, kRetryCount, kBlocksDone, kCounters };
 
-struct Mailbox {
+// Written by one store of eight bytes: both halves arrive together.
+struct alignas(8) Mailbox {
   u32 retries;
   u32 ticket;  // of the solve that is done
 };

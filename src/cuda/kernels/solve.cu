@@ -34,8 +34,8 @@ __device__ bool may_reach(const SearchParams& p, const double* target, const dou
                      r[3 * i + 2] * p.wrist[2] - p.anchor[i];
     to_anchor += w * w;
   }
-  const double wrist = ::sqrt(to_anchor);
-  return ::sqrt(to_origin) <= p.reach && wrist >= p.span[0] && wrist <= p.span[1];
+  return to_origin <= p.reach * p.reach && to_anchor >= p.span[0] * p.span[0] &&
+         to_anchor <= p.span[1] * p.span[1];
 }
 
 __device__ int reduce_min(int value, int group) {
@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const Se
             double pose[7], r[9], s[12];
             for (int k = 0; k < 7; k++)
               pose[k] = p.targets != nullptr ? p.targets[t * p.target_stride + k] : p.target[k];
-            target_rotation(pose, r);
+            rotation_of(normalised(pose + 3), r);
             target_start(pose, r, chain_f64.start, s);
             for (int k = 0; k < 12; k++) w.start[k] = float(s[k]);
             w.job_end = may_reach(p, pose, r) ? p.job_end : p.job_end_out_of_reach;
@@ -331,12 +331,14 @@ extern "C" __global__ void __launch_bounds__(128) hjcdik_polish(const PolishPara
   if (place < p.count) {
     const u32 r = p.list != nullptr ? p.list[place] : place;
     double q[kDof], s[12], pose[7];
+    Quaternion unit = {};
     const bool of_target = p.of_targets;
     if (of_target) {
       double rotation[9];
       for (int k = 0; k < 7; k++)
         pose[k] = p.targets != nullptr ? p.targets[r * p.target_stride + k] : p.target[k];
-      target_rotation(pose, rotation);
+      unit = normalised(pose + 3);
+      rotation_of(unit, rotation);
       target_start(pose, rotation, chain_f64.start, s);
 #if __CUDA_ARCH__ >= 900
       asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -377,7 +379,7 @@ extern "C" __global__ void __launch_bounds__(128) hjcdik_polish(const PolishPara
                              f.x.z, f.y.z, f.z.z, f.p.x, f.p.y, f.p.z};
     if (of_target) {
       double reached[7];
-      reached_pose(pose, tool, reached);
+      reached_pose(pose, unit, tool, reached);
       const bool converged = e.distance < p.converged && e.angle < p.converged;
       // Only a target that is no pose leads here: device memory is not validated.
       const bool valid = e.distance <= 1e300 && e.angle <= 4.0;
@@ -401,14 +403,15 @@ extern "C" __global__ void __launch_bounds__(128) hjcdik_polish(const PolishPara
   if (p.counters == nullptr) return;
   __syncthreads();
   if (threadIdx.x != 0) return;
-  __threadfence_system();
-  if (atomicAdd(p.counters + kBlocksDone, 1u) + 1 != gridDim.x) return;
-  const u32 retries = atomicAdd(p.counters + kRetryCount, 0u);
+  if (gridDim.x > 1) {
+    __threadfence_system();
+    if (atomicAdd(p.counters + kBlocksDone, 1u) + 1 != gridDim.x) return;
+  }
+  const u32 retries = *(volatile u32*)(p.counters + kRetryCount);
   for (int i = 0; i < kCounters; i++) p.counters[i] = 0;
   if (p.mailbox == nullptr) return;
-  p.mailbox->retries = retries;
   __threadfence_system();
-  *(volatile u32*)&p.mailbox->ticket = p.ticket;
+  *(volatile unsigned long long*)p.mailbox = (unsigned long long)p.ticket << 32 | retries;
 }
 
 }  // namespace hjcdik::cuda
