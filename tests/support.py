@@ -6,12 +6,14 @@ import gzip
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import hjcdik
+from hjcdik import _devices
 
 DATA = Path(os.environ.get("HJCDIK_TEST_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 
@@ -19,36 +21,59 @@ DATA = Path(os.environ.get("HJCDIK_TEST_DATA") or Path(__file__).resolve().paren
 POSITION_M = 1e-6
 ORIENTATION_RAD = 1e-6
 
+REQUIRE_GPU = os.environ.get("HJCDIK_REQUIRE_GPU") == "1"
+GPU_PROBLEM = _devices.gpu_problem()
+
+
+def missing(what: str) -> NoReturn:
+    """Skips the test, or fails it on a machine that is meant to have everything."""
+    if REQUIRE_GPU:
+        pytest.fail(what)
+    pytest.skip(what)
+
 
 class Oracle:
-    """Float64 forward kinematics by Pinocchio, from the same URDF text and in the order of the solver's q."""
+    """Float64 forward kinematics in numpy, straight from the URDF's text; values of q in the solver's order.
 
-    def __init__(self, urdf: str, solver: hjcdik.Solver) -> None:
-        self.pin = pytest.importorskip("pinocchio")
+    Shares no code with the library; test_kinematics.py holds it against Pinocchio.
+    """
+
+    def __init__(self, text: str, solver: hjcdik.Solver) -> None:
         self.info = solver.info
-        self.model = self.pin.buildModelFromXML(urdf)
-        self.data = self.model.createData()
-        self.frame = self.model.getFrameId(self.info.ee_link, self.pin.FrameType.BODY)
-        assert self.frame < self.model.nframes, self.info.ee_link
+        parents = {joint.find("child").get("link"): joint for joint in ElementTree.fromstring(text).findall("joint")}
+        self.chain: list[tuple[str, str, np.ndarray, np.ndarray]] = []  # name, type, origin (4, 4), axis
+        link = self.info.ee_link
+        while link in parents:
+            joint = parents[link]
+            origin = joint.find("origin")
+            attributes = {} if origin is None else origin.attrib
+            frame = np.eye(4)
+            frame[:3, 3] = numbers(attributes.get("xyz", "0 0 0"))
+            roll, pitch, yaw = numbers(attributes.get("rpy", "0 0 0"))
+            for axis, angle in (((0, 0, 1), yaw), ((0, 1, 0), pitch), ((1, 0, 0), roll)):
+                frame[:3, :3] = frame[:3, :3] @ turn(np.array(axis, float), np.array(angle))
+            axis = joint.find("axis")
+            direction = numbers("1 0 0" if axis is None else axis.get("xyz"))
+            self.chain.insert(0, (joint.get("name"), joint.get("type"), frame, direction))
+            link = joint.find("parent").get("link")
 
     def poses(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Positions (M, 3) and rotations (M, 3, 3) of the tool for q (M, dof)."""
-        q = np.asarray(q)
-        frames = [self._frame(row) for row in q.reshape(-1, q.shape[-1])]
-        positions = np.array([frame.translation for frame in frames])
-        rotations = np.array([frame.rotation for frame in frames])
-        return positions.reshape(-1, 3), rotations.reshape(-1, 3, 3)
-
-    def _frame(self, q: np.ndarray) -> Any:
-        configuration = self.pin.neutral(self.model)
-        values = {**self.info.locked_joints, **dict(zip(self.info.joint_names, q.tolist(), strict=True))}
-        for name, value in values.items():
-            joint = self.model.joints[self.model.getJointId(name)]
-            # Pinocchio keeps a continuous joint as cosine and sine.
-            entry = [np.cos(value), np.sin(value)] if joint.nq == 2 else [value]
-            configuration[joint.idx_q : joint.idx_q + joint.nq] = entry
-        self.pin.forwardKinematics(self.model, self.data, configuration)
-        return self.pin.updateFramePlacement(self.model, self.data, self.frame)
+        q = np.asarray(q).reshape(-1, self.info.dof)
+        columns = {**self.info.locked_joints, **dict(zip(self.info.joint_names, q.T, strict=True))}
+        position, rotation = np.zeros((len(q), 3)), np.tile(np.eye(3), (len(q), 1, 1))
+        for name, kind, frame, axis in self.chain:
+            position = position + rotation @ frame[:3, 3]
+            rotation = rotation @ frame[:3, :3]
+            if kind == "fixed":
+                continue
+            axis = axis / np.linalg.norm(axis)
+            value = np.broadcast_to(columns[name], len(q))
+            if kind == "prismatic":
+                position = position + value[:, None] * (rotation @ axis)
+            else:
+                rotation = rotation @ turn(axis, value)
+        return position, rotation
 
     def errors(self, q: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Distances (m) and geodesic angles (rad) of the tool at q (M, dof) to targets (M, 7)."""
@@ -59,6 +84,18 @@ class Oracle:
         sines = np.linalg.norm(skew[:, [2, 0, 1], [1, 2, 0]], axis=1)
         cosines = np.trace(difference, axis1=1, axis2=2) - 1
         return distances, np.arctan2(sines, cosines)
+
+
+def numbers(text: str) -> np.ndarray:
+    return np.array([float(word) for word in text.split()])
+
+
+def turn(axis: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    """(..., 3, 3) rotations about a unit axis."""
+    x, y, z = axis
+    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    sine, cosine = np.sin(angle)[..., None, None], np.cos(angle)[..., None, None]
+    return np.eye(3) + sine * cross + (1 - cosine) * (cross @ cross)
 
 
 def rotation_matrices(quaternions: np.ndarray) -> np.ndarray:
@@ -161,12 +198,36 @@ def slides(limits: tuple[float, float] = (0.0, 10.0), revolute: bool = True) -> 
     )
 
 
-def hopeless(threads: int | None = None) -> tuple[hjcdik.Solver, np.ndarray]:
+def hopeless(device: str, threads: int | None = None) -> tuple[hjcdik.Solver, np.ndarray]:
     """A solver, and a pose well inside the arm's reach that its limits rule out: no short cut answers it."""
     text = planar(limits=((-0.1, 0.1), (-np.pi, np.pi)))
     free = hjcdik.Solver(planar(), ee_link="l3", device="cpu")
     pose = free.forward_kinematics([2.0, 0.9])
-    return hjcdik.Solver(text, ee_link="l3", device="cpu", threads=threads), pose
+    return hjcdik.Solver(text, ee_link="l3", device=device, threads=threads), pose
+
+
+def random_chain(dof: int, seed: int = 0) -> str:
+    """A URDF of `dof` joints about random axes, of all moving kinds; the tool is the last link, l<dof + 1>."""
+    random = np.random.default_rng([dof, seed])
+    joints = []
+    for index in range(1, dof + 1):
+        kind = random.choice(["revolute", "revolute", "continuous", "prismatic"])
+        low, high = (0.0, 0.2) if kind == "prismatic" else (-random.uniform(1, 3), random.uniform(1, 3))
+        joints.append(
+            joint(
+                index,
+                str(kind),
+                xyz=words(random.uniform(-0.2, 0.2, 3)),
+                rpy=words(random.uniform(-3, 3, 3)),
+                axis=words(random.normal(size=3)),
+                limits=None if kind == "continuous" else (float(low), float(high)),
+            )
+        )
+    return urdf(*joints, joint(dof + 1, "fixed", xyz="0.1 0.05 0", axis=None), name=f"random{dof}")
+
+
+def words(values: np.ndarray) -> str:
+    return " ".join(repr(value) for value in values.tolist())
 
 
 def yaw_pose(x: float, y: float, z: float, yaw: float) -> np.ndarray:

@@ -48,6 +48,6 @@ def compiler_folders(entries: Iterable[str]) -> list[str]:
 @functools.cache
 def explain_refusal(reason: str) -> None:
     """Logs, once, why solvers that could choose do not use the GPU."""
-    # A machine without a driver is the ordinary case; one with a driver is meant to be used.
-    level = logging.INFO if _core.driver_problem() else logging.WARNING
-    _log.log(level, "solving on the CPU: %s", reason)
+    # No GPU is the ordinary case; one that cannot be used is not.
+    ordinary = reason.startswith("no CUDA driver") or "CUDA_ERROR_NO_DEVICE" in reason
+    _log.log(logging.INFO if ordinary else logging.WARNING, "solving on the CPU: %s", reason)

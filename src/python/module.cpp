@@ -21,7 +21,6 @@
 #include <hjcdik/hjcdik.hpp>
 
 #include "cuda/device.hpp"
-#include "cuda/driver.hpp"
 #include "cuda/nvrtc.hpp"
 #include "model/chain.hpp"
 #include "store/store.hpp"
@@ -320,7 +319,6 @@ NB_MODULE(_core, m) {
   // Loading and initialising the driver takes its time.
   m.def("gpu_names", &gpu_names, nb::call_guard<nb::gil_scoped_release>());
   m.def("gpu_problem", &gpu_problem, nb::call_guard<nb::gil_scoped_release>());
-  m.def("driver_problem", &cuda::driver_problem, nb::call_guard<nb::gil_scoped_release>());
   m.def("set_compiler_folders", &cuda::set_compiler_folders, "folders"_a);
   m.def("compile_program", &compile_program, "robot"_a, "coarse"_a, "major"_a, "minor"_a);
   m.def("store_folder", &store::default_folder);

@@ -12,6 +12,7 @@
 #include "cpu/executor.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/threads.hpp"
+#include "cuda/device.hpp"
 #include "cuda/driver.hpp"
 #include "cuda/executor.hpp"
 #include "cuda/nvrtc.hpp"

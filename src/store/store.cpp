@@ -4,7 +4,8 @@
 #include <openssl/evp.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -98,8 +99,15 @@ bool publish(const std::string& folder, const std::string& key, const Entry& ent
   const fs::path path = entry_path(folder, key);
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
-  std::string temporary = path.string() + ".XXXXXX";
-  const int descriptor = mkstemp(temporary.data());
+  // Not mkstemp: its files are the user's alone, and a folder may be shared.
+  std::string temporary;
+  int descriptor = -1;
+  for (int attempt = 0; descriptor < 0 && attempt < 100; attempt++) {
+    static std::atomic<unsigned> count{0};
+    temporary = path.string() + "." + std::to_string(getpid()) + "." + std::to_string(count++) + ".tmp";
+    descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0 && errno != EEXIST) return false;
+  }
   if (descriptor < 0) return false;
   const std::string text = header(key, entry) + entry.image;
   std::size_t written = 0;

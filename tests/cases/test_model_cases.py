@@ -23,12 +23,13 @@ P2_POSITION = (0.540780146, 0.483776627, 0.0)  # at q = (0.4, 0.9), with yaw 1.3
 class Loader:
     """Writes URDFs and loads them as a user does, from their files."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, device: str) -> None:
         self.path = folder / "robot.urdf"
+        self.device = device
 
     def __call__(self, text: str, ee_link: str, **options: object) -> hjcdik.Solver:
         self.path.write_text(text, encoding="utf-8")
-        return hjcdik.Solver(self.path, ee_link=ee_link, device="cpu", **options)
+        return hjcdik.Solver(self.path, ee_link=ee_link, device=self.device, **options)
 
     def error(self, text: str, ee_link: str, **options: object) -> hjcdik.ModelError:
         with pytest.raises(hjcdik.ModelError) as caught:
@@ -39,8 +40,8 @@ class Loader:
 
 
 @pytest.fixture
-def load(tmp_path: Path) -> Loader:
-    return Loader(tmp_path)
+def load(tmp_path: Path, device: str) -> Loader:
+    return Loader(tmp_path, device)
 
 
 def reach(solver: hjcdik.Solver, pose: np.ndarray, **options: object) -> hjcdik.Result:
@@ -69,6 +70,7 @@ def test_b01_a_continuous_joint_is_one_number(load: Loader) -> None:
     assert_p2(solver)
 
 
+@pytest.mark.all_devices
 def test_b02_missing_limits_do_not_freeze_a_continuous_joint(load: Loader) -> None:
     solver = load(planar(kinds=("continuous", "revolute"), limits=(None, FULL)), "l3")
     q = reach(solver, solver.forward_kinematics([2.0, 0.9])).q[0, 0]
@@ -76,6 +78,7 @@ def test_b02_missing_limits_do_not_freeze_a_continuous_joint(load: Loader) -> No
     assert q[1] == pytest.approx(0.9, abs=1e-5)
 
 
+@pytest.mark.all_devices
 def test_b03_limits_of_a_continuous_joint_are_ignored_with_one_warning(
     load: Loader, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -102,6 +105,7 @@ def test_b05_crossed_limits_are_refused_with_both_values(load: Loader) -> None:
     assert "'-1.0'" in str(error)
 
 
+@pytest.mark.all_devices
 def test_b06_a_joint_with_equal_limits_stays_there(load: Loader) -> None:
     solver = load(planar(limits=(FULL, (0.9, 0.9))), "l3")
     result = reach(solver, solver.forward_kinematics([0.4, 0.9]), num_solutions=4)
@@ -238,6 +242,7 @@ def test_b22_no_chain_of_length_zero(load: Loader) -> None:
 
 
 @pytest.mark.parametrize("name", ["B", "to_B"])
+@pytest.mark.all_devices
 def test_b23_the_tool_asked_for_is_the_tool(load: Loader, name: str) -> None:
     text = extended(planar(), branch("l3", "A"), branch("A", "B", xyz="0 0 0.1"))
     a, b = load(text, "A"), load(text, name)
@@ -251,6 +256,7 @@ def test_b23_the_tool_asked_for_is_the_tool(load: Loader, name: str) -> None:
     np.testing.assert_allclose(b.forward_kinematics(found), target, rtol=0, atol=1e-6)
 
 
+@pytest.mark.all_devices
 def test_b24_the_tools_rotation_counts(load: Loader) -> None:
     arm = urdf(
         joint(1, "revolute", limits=FULL),

@@ -17,18 +17,21 @@ import support
 from support import Oracle, joint, planar, slides, strict, turn_difference, urdf, within_limits, yaw_pose
 
 
+pytestmark = pytest.mark.all_devices
+
+
 def solve(solver: hjcdik.Solver, poses: np.ndarray, **options: object) -> hjcdik.Result:
     return solver.solve(poses, collision=None, **options)
 
 
 @pytest.fixture(scope="module")
-def p2() -> hjcdik.Solver:
-    return hjcdik.Solver(planar(), ee_link="l3", device="cpu")
+def p2(device: str) -> hjcdik.Solver:
+    return hjcdik.Solver(planar(), ee_link="l3", device=device)
 
 
 @pytest.fixture(scope="module")
-def r1p3() -> hjcdik.Solver:
-    return hjcdik.Solver(slides(), ee_link="l4", device="cpu")
+def r1p3(device: str) -> hjcdik.Solver:
+    return hjcdik.Solver(slides(), ee_link="l4", device=device)
 
 
 def test_b28_quaternions_off_norm_mean_the_same_as_normalised(panda: hjcdik.Solver) -> None:
@@ -80,14 +83,14 @@ def test_b31_a_quaternion_and_its_negative_are_one_orientation(panda: hjcdik.Sol
     np.testing.assert_allclose(a.ori_err_rad, b.ori_err_rad, rtol=0, atol=1e-12)
 
 
-def test_b32_orientation_errors_of_zero_and_pi_are_exact(panda: hjcdik.Solver) -> None:
+def test_b32_orientation_errors_of_zero_and_pi_are_exact(panda: hjcdik.Solver, device: str) -> None:
     q = panda.sample_configurations(20, seed=32)
     for row, pose in zip(q, panda.forward_kinematics(q), strict=True):
         result = solve(panda, pose, q_init=row)
         assert result.q[0, 0].tobytes() == row.tobytes()
         assert result.ori_err_rad[0, 0] < 1e-12
     # Slides alone cannot turn the tool: the error stays what it is.
-    solver = hjcdik.Solver(slides(revolute=False), ee_link="l4", device="cpu")
+    solver = hjcdik.Solver(slides(revolute=False), ee_link="l4", device=device)
     q = np.array([1.0, 2.0, 3.0])
     reached = solver.forward_kinematics(q)
     w, x, y, z = reached[3:]
@@ -98,10 +101,10 @@ def test_b32_orientation_errors_of_zero_and_pi_are_exact(panda: hjcdik.Solver) -
         assert result.outcome[0] == "approximate"
 
 
-def test_b33_orientation_errors_do_not_wrap() -> None:
+def test_b33_orientation_errors_do_not_wrap(device: str) -> None:
     yaw = float(np.deg2rad(-179.9))
     text = urdf(joint(1, "prismatic", rpy=f"0 0 {yaw!r}", limits=(0.0, 1.0)))
-    solver = hjcdik.Solver(text, ee_link="l1", device="cpu")
+    solver = hjcdik.Solver(text, ee_link="l1", device=device)
     result = solve(solver, yaw_pose(0, 0, 0.5, np.deg2rad(179.9)))
     assert result.ori_err_rad[0, 0] == pytest.approx(0.003490659, abs=1e-9)
 
@@ -141,12 +144,14 @@ def test_b35_the_edge_of_reach(p2: hjcdik.Solver) -> None:
     assert outside.pos_err_mm[0] == pytest.approx(10, abs=0.1)
 
 
-def test_b36_hopeless_targets_end_within_their_budget(panda: hjcdik.Solver, p2: hjcdik.Solver) -> None:
+def test_b36_hopeless_targets_end_within_their_budget(
+    panda: hjcdik.Solver, p2: hjcdik.Solver, device: str
+) -> None:
     far = solve(panda, np.array([10.0, 0, 0, 1, 0, 0, 0]), stats=True)
     assert far.stats is not None
     assert 1 <= far.stats.n_refined[0] <= 16  # one round
     # Inside the reach but against the limits: all candidates are tried, once each.
-    limited = solve(*support.hopeless(), stats=True, batch_size=500)
+    limited = solve(*support.hopeless(device), stats=True, batch_size=500)
     assert limited.stats is not None
     assert limited.stats.n_refined[0] == 500
     # Inside the reach, but a planar arm cannot tilt its tool.
@@ -244,15 +249,15 @@ def test_b43_the_near_equivalent_is_returned(presets: dict[str, hjcdik.Solver]) 
     assert np.abs(result.q[0, 0] - q_init).max() < 0.1
 
 
-def test_b44_an_answer_a_turn_off_is_found() -> None:
+def test_b44_an_answer_a_turn_off_is_found(device: str) -> None:
     text = planar(limits=((0.3927, 6.2832), (-np.pi, np.pi)))
-    solver = hjcdik.Solver(text, ee_link="l3", device="cpu")
+    solver = hjcdik.Solver(text, ee_link="l3", device=device)
     result = solve(solver, solver.forward_kinematics([np.pi, 0.9]))
     assert result.outcome[0] == "solved"
     np.testing.assert_allclose(result.q[0, 0], [np.pi, 0.9], atol=1e-5)
 
 
-def test_b45_tight_limits_do_not_hide_solutions(panda: hjcdik.Solver) -> None:
+def test_b45_tight_limits_do_not_hide_solutions(panda: hjcdik.Solver, device: str) -> None:
     text = hjcdik.preset_urdf("panda")
     for index in (4, 5):
         lower, upper = panda.info.joint_limits[index]
@@ -262,7 +267,7 @@ def test_b45_tight_limits_do_not_hide_solutions(panda: hjcdik.Solver) -> None:
         narrowed = re.sub(r'lower="[^"]*"', f'lower="{middle - 0.785!r}"', block[0])
         narrowed = re.sub(r'upper="[^"]*"', f'upper="{middle + 0.785!r}"', narrowed)
         text = text.replace(block[0], narrowed)
-    solver = hjcdik.Solver(text, ee_link=panda.info.ee_link, device="cpu")
+    solver = hjcdik.Solver(text, ee_link=panda.info.ee_link, device=device)
     for index in (4, 5):
         assert np.ptp(solver.info.joint_limits[index]) == pytest.approx(1.57)
     targets = solver.sample_targets(200, seed=45)
@@ -306,8 +311,8 @@ def test_b50_memory_stays_flat(panda: hjcdik.Solver) -> None:
 
 
 @pytest.mark.parametrize("solvers", [1, 2])
-def test_b50_threads_get_what_a_single_one_gets(panda: hjcdik.Solver, solvers: int) -> None:
-    pool = [panda, hjcdik.Solver("panda", device="cpu")][:solvers]
+def test_b50_threads_get_what_a_single_one_gets(panda: hjcdik.Solver, device: str, solvers: int) -> None:
+    pool = [panda, hjcdik.Solver("panda", device=device)][:solvers]
     targets = panda.sample_targets(800).reshape(8, 100, 7)
     expected = [solve(panda, part) for part in targets]
     results: list[list[hjcdik.Result]] = [[] for _ in targets]

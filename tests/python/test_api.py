@@ -66,7 +66,8 @@ def test_importing_brings_in_numpy_only() -> None:
 
 def test_info_of_the_packaged_robot(panda: hjcdik.Solver) -> None:
     info = panda.info
-    assert hjcdik.Solver().info == info == hjcdik.Solver(None).info
+    assert hjcdik.Solver(device="cpu").info == info
+    assert hjcdik.Solver().info == hjcdik.Solver(None).info == hjcdik.Solver(device=None).info
     assert (info.robot, info.dof, info.base_link) == ("panda", 7, "panda_link0")
     assert (info.ee_frame, info.ee_link) == ("panda_grasptarget_hand", "panda_grasptarget")
     assert info.collision_enabled is False
@@ -143,12 +144,12 @@ def test_presets_are_the_packaged_robots(presets: dict[str, hjcdik.Solver]) -> N
 
 def test_preset_urdf_makes_the_same_robot_with_another_tool(panda: hjcdik.Solver) -> None:
     text = hjcdik.preset_urdf("panda")
-    same = hjcdik.Solver(text, ee_link=panda.info.ee_link)
+    same = hjcdik.Solver(text, ee_link=panda.info.ee_link, device="cpu")
     assert same.info.grid_header_sha256 == panda.info.grid_header_sha256
-    hand = hjcdik.Solver(text, ee_link="panda_hand")
+    hand = hjcdik.Solver(text, ee_link="panda_hand", device="cpu")
     assert hand.info.grid_header_sha256 != panda.info.grid_header_sha256
-    assert hjcdik.Solver("panda", ee_link="panda_hand").info == hand.info
-    by_joint = hjcdik.Solver("panda", ee_link="panda_hand_joint").info
+    assert hjcdik.Solver("panda", ee_link="panda_hand", device="cpu").info == hand.info
+    by_joint = hjcdik.Solver("panda", ee_link="panda_hand_joint", device="cpu").info
     assert (by_joint.ee_link, by_joint.ee_frame) == ("panda_hand", "panda_hand_joint")
     with pytest.raises(ValueError, match="pandas"):
         hjcdik.preset_urdf("pandas")
@@ -211,6 +212,9 @@ def test_a_urdf_needs_a_tool_link() -> None:
         ({"device": ""}, "device must be None"),
         ({"device": "gpu"}, "device must be None.*gpu"),
         ({"device": "cuda:x"}, "cuda:x"),
+        ({"device": "cuda:"}, "device must be None"),
+        ({"device": "CPU"}, "device must be None"),
+        ({"device": "cuda:99999999999999999999"}, "cuda:9999"),
         ({"allow_build": 1}, "allow_build must be True or False"),
         ({"threads": 0}, "threads must be in"),
         ({"threads": True}, "threads must be an integer"),
@@ -226,18 +230,11 @@ def test_bad_constructor_arguments(arguments: dict[str, Any], message: str) -> N
         hjcdik.Solver("panda", **arguments)
 
 
-@pytest.mark.parametrize("device", [0, 1, np.int64(0), "cuda", "cuda:1"])
-def test_a_gpu_asked_for_is_a_device_error(device: Any) -> None:
-    with pytest.raises(hjcdik.DeviceError, match="cpu"):
-        hjcdik.Solver("panda", device=device)
-    assert issubclass(hjcdik.DeviceError, RuntimeError)
-
-
 def test_threads_and_instruction_sets_can_be_set(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert hjcdik.Solver(threads=1).info.threads == 1
-    assert hjcdik.Solver().info.isa == isa
+    assert hjcdik.Solver(threads=1, device="cpu").info.threads == 1
+    assert hjcdik.Solver(device="cpu").info.isa == isa
     monkeypatch.setenv("HJCDIK_NUM_THREADS", "1")
-    assert hjcdik.Solver().info.threads == 1
+    assert hjcdik.Solver(device="cpu").info.threads == 1
     monkeypatch.setenv("HJCDIK_ISA", "mmx")
     with pytest.raises(ValueError, match=r"mmx.*x86-64"):
         hjcdik.Solver()

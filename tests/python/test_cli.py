@@ -15,10 +15,17 @@ import numpy as np
 import pytest
 
 import hjcdik
+import support
 from hjcdik import cli
 from support import planar
 
 POSE = ["0.4", "-1e-1", "0.4", "0", "1", "-0.0", "0"]
+
+
+@pytest.fixture(scope="module")
+def panda() -> hjcdik.Solver:
+    """On the device that the command takes."""
+    return hjcdik.Solver("panda")
 
 
 def run(*arguments: str) -> int:
@@ -78,6 +85,22 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     info = document(capsys, 0, "info", "ur5e", "--json")
     assert info["joint_limits"][2] == [-np.pi, np.pi]
     assert info["locked_joints"] == {}
+
+
+def test_info_says_where_solves_run_and_what_a_gpu_lacks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, panda: hjcdik.Solver
+) -> None:
+    monkeypatch.setenv("HJCDIK_CACHE_DIR", str(tmp_path / "cache"))
+    info = document(capsys, 0, "info", "--json")
+    assert info["device"] == panda.info.device
+    assert info["cache_folder"] == str(tmp_path / "cache")
+    assert info["gpu_problem"] == support.GPU_PROBLEM
+    assert bool(info["gpus"]) or bool(info["gpu_problem"])
+    text = text_of(capsys, 0, "info")
+    assert f"device                {panda.info.device}\n" in text
+    for word in (str(tmp_path / "cache"), *info["gpus"], info["gpu_problem"]):
+        assert word in text
+    assert document(capsys, 0, "info", "--json", "--device", "cpu")["device"] == "cpu"
 
 
 def test_info_of_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -212,7 +235,8 @@ def test_bad_arrays(capsys: pytest.CaptureFixture[str], tmp_path: Path, targets:
         (["solve", "panda", "--random", "1", "--num-solutions", "0"], "num_solutions"),
         (["solve", "panda", "--random", "1", "--batch-size", "-2"], "batch_size"),
         (["solve", "panda", "--random", "1", "--threads", "0"], "threads"),
-        (["solve", "panda", "--random", "1", "--device", "cuda"], "no CUDA executor"),
+        (["solve", "panda", "--random", "1", "--device", "gpu"], "device must be None"),
+        (["solve", "panda", "--random", "1", "--device", "cuda:77"], "cpu"),
         (["solve", "panda", "--random", "1", "--ee-link", "hand"], "panda_hand"),
         (["solve", "panda", "--random", "1", "--output", "rows.txt"], "rows.txt: the file's name must end"),
         (
@@ -285,6 +309,7 @@ def test_progress_on_a_terminal_only(
         for module in ("rich", "rich.console", "rich.progress", "rich.table"):
             monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setattr(cli, "_SLICE", 300)
+    monkeypatch.setattr(cli, "_GPU_SLICE", 300)
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     assert run("solve", "panda", "--random", "1000", "--json") == 0
@@ -301,6 +326,7 @@ def test_a_bad_target_of_a_late_slice_is_named(
     targets[42, 0] = np.inf
     np.save(tmp_path / "a.npy", targets)
     monkeypatch.setattr(cli, "_SLICE", 20)
+    monkeypatch.setattr(cli, "_GPU_SLICE", 20)
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     assert run("solve", "panda", "--targets", str(tmp_path / "a.npy")) == 2

@@ -1,114 +1,151 @@
-"""The numerics stay fit for a GPU: NVRTC compiles them with the chain text of every preset, without one."""
+"""GPU programs compile without a GPU: for every preset and architecture, within bounds on what they use."""
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
+import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 import hjcdik
+import support
+from hjcdik import _core, _devices
 
 CORE = Path(__file__).resolve().parents[2] / "src" / "core"
-
-# Calls every function that a GPU program is made of, in both precisions.
-KERNEL = r"""
-#include "robot.h"
-#include "core/coordinate_descent.h"
-#include "core/halton.h"
-#include "core/kinematics.h"
-#include "core/levenberg_marquardt.h"
-#include "core/linalg.h"
-#include "core/pose_error.h"
-#include "core/random.h"
-
-using namespace hjcdik::core;
-using namespace hjcdik::robot;
-
-template <class Real, class Constants>
-__device__ Real search(const Constants& chain, u32 seed, Real* q) {
-  constexpr int n = dof;
-  const u32 stream = start_stream(seed, blockIdx.x, threadIdx.x);
-  const Real spread = start_spread(blockIdx.x, threadIdx.x);
-  for (int i = 0; i < n; i++) q[i] = start_value(chain.joint[i], stream, spread, i);
-  const Frame<Real> start = frame_of<Real>(chain.start);
-  JointAxes<Real, n> axes;
-  descent_sweep<n>(chain, start, Real(0.1), q, axes);
-  descent_greedy_step<n>(chain, start, Real(0.1), q, axes);
-  Weights<Real> weights = {{1, 1, 1, Real(0.3), Real(0.3), Real(0.3)}, Real(1e-9)};
-  Real next[n];
-  StepReport<Real> report = levenberg_marquardt_step<n>(chain, start, weights, q, next, axes);
-  for (int i = 0; i < n; i++) q[i] = next[i];
-  return report.error + pose_error(forward_kinematics<n>(chain, q, start)).angle;
-}
-
-extern "C" __global__ void search_f32(u32 seed, float* q, float* error) {
-  error[threadIdx.x] = search<float>(chain_f32, seed, q + threadIdx.x * dof);
-}
-
-extern "C" __global__ void polish_f64(u32 seed, double* q, double* error) {
-  error[threadIdx.x] = search<double>(chain_f64, seed, q + threadIdx.x * dof);
-}
-
-extern "C" __global__ void sample(u64 seed, double* q) {
-  for (int j = 0; j < dof; j++) q[j] = halton_value(chain_f64.joint[j], threadIdx.x + 1, seed, j);
-}
-"""
+ARCHITECTURES = ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))
+KERNELS = {"hjcdik_search", "hjcdik_polish"}
+REGISTERS_A_THREAD = 255
 
 
-def load_nvrtc() -> ctypes.CDLL:
-    spec = importlib.util.find_spec("nvidia")
-    folders = [] if spec is None else list(spec.submodule_search_locations or [])
-    libraries = sorted(
-        path
-        for folder in folders
-        for path in Path(folder).glob("*/lib/libnvrtc.so.*")
-        if path.name.removeprefix("libnvrtc.so.").isdigit()
-    )
-    if not libraries:
-        pytest.skip("NVRTC is not installed: pip install nvidia-cuda-nvrtc")
-    # NVRTC looks for its builtins by bare name, which only finds a library that is loaded already.
-    for builtins in libraries[-1].parent.glob("libnvrtc-builtins.so.*"):
-        ctypes.CDLL(str(builtins), ctypes.RTLD_GLOBAL)
-    return ctypes.CDLL(str(libraries[-1]))
+class Kernel(NamedTuple):
+    """What ptxas says of a kernel: registers a thread, and bytes a thread of stack and of spills."""
+
+    registers: int
+    stack: int
+    spills: int
 
 
-def compile_to_cubin(nvrtc: ctypes.CDLL, source: str, headers: dict[str, str]) -> bytes:
-    """Compile for sm_90 from texts alone: nothing is read from the file system."""
-    program = ctypes.c_void_p()
-    texts = (ctypes.c_char_p * len(headers))(*(text.encode() for text in headers.values()))
-    names = (ctypes.c_char_p * len(headers))(*(name.encode() for name in headers))
-    status = nvrtc.nvrtcCreateProgram(
-        ctypes.byref(program), source.encode(), b"kernel.cu", len(headers), texts, names
-    )
-    assert status == 0
-    options = [b"-arch=sm_90", b"-std=c++20", b"-default-device"]
-    status = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
-    size = ctypes.c_size_t()
-    nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-    log = ctypes.create_string_buffer(size.value)
-    nvrtc.nvrtcGetProgramLog(program, log)
-    text = log.value.decode(errors="replace")
-    assert status == 0, text
-    assert "warning" not in text, text
-    nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
-    cubin = ctypes.create_string_buffer(size.value)
-    nvrtc.nvrtcGetCUBIN(program, cubin)
-    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-    return cubin.raw
+class Program(NamedTuple):
+    image: bytes
+    compiler: str
+    kernels: dict[str, Kernel]
+
+
+def compile_program(robot: str | hjcdik.Solver, major: int, minor: int, coarse: bool = False) -> Program:
+    solver = hjcdik.Solver(robot, device="cpu") if isinstance(robot, str) else robot
+    image, compiler, report = _core.compile_program(solver._robot, coarse, major, minor)
+    kernels = {}
+    for part in report.split("Compiling entry function '")[1:]:
+        figures = [
+            re.search(pattern, part)
+            for pattern in (
+                r"Used (\d+) registers",
+                r"(\d+) bytes stack frame",
+                r"(\d+) bytes spill stores",
+                r"(\d+) bytes spill loads",
+            )
+        ]
+        registers, stack, stores, loads = (int(figure[1]) for figure in figures if figure)
+        kernels[part.split("'")[0]] = Kernel(registers, stack, max(stores, loads))
+    assert "warning" not in report, report
+    return Program(image, compiler, kernels)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nvrtc() -> None:
+    _devices.find_compilers()
+    try:
+        compile_program("ur5e", 9, 0)
+    except hjcdik.DeviceError as error:
+        support.missing(str(error))
+
+
+@pytest.fixture(scope="module")
+def programs() -> dict[tuple[str, int, int], Program]:
+    """Of all presets and architectures; compiled side by side, which takes most of this file's time."""
+    keys = [(preset, *architecture) for preset in hjcdik.presets() for architecture in ARCHITECTURES]
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(keys, pool.map(lambda key: compile_program(*key), keys), strict=True))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda a: f"sm_{a[0]}{a[1]}")
+@pytest.mark.parametrize("preset", hjcdik.presets())
+def test_presets_compile_within_bounds(
+    programs: dict[tuple[str, int, int], Program], preset: str, architecture: tuple[int, int]
+) -> None:
+    program = programs[(preset, *architecture)]
+    assert program.image.startswith(b"\x7fELF")
+    assert set(program.kernels) == KERNELS
+    assert all(name.encode() in program.image for name in KERNELS)
+    search, polish = program.kernels["hjcdik_search"], program.kernels["hjcdik_polish"]
+    # 128 registers let four blocks of 128 threads share a multiprocessor.
+    assert search.registers <= 128
+    assert polish.registers <= REGISTERS_A_THREAD
+    # Where spills begin, memory bounds a solve; the polish is a small part of it.
+    assert search.spills == 0
+    assert polish.spills <= 160
+    # Newer ptxas gives kernels a small frame of their own.
+    assert search.stack <= 128
+    assert polish.stack <= 256
+
+
+def test_the_panda_on_sm_90_keeps_to_registers(programs: dict[tuple[str, int, int], Program]) -> None:
+    """The machine and robot of the benchmarks."""
+    kernels = programs[("panda", 9, 0)].kernels
+    assert kernels["hjcdik_search"].registers <= 128
+    for kernel in kernels.values():
+        assert (kernel.stack, kernel.spills) == (0, 0)
+
+
+def test_every_robot_and_architecture_has_its_own_program(
+    programs: dict[tuple[str, int, int], Program],
+) -> None:
+    assert len({program.image for program in programs.values()}) == len(programs)
+    version = programs[("panda", 9, 0)].compiler
+    assert re.fullmatch(r"\d+\.\d+", version)
+    assert {program.compiler for program in programs.values()} == {version}
+
+
+def test_the_same_input_gives_the_same_program(programs: dict[tuple[str, int, int], Program]) -> None:
+    again = compile_program("panda", 9, 0)
+    assert again.image == programs[("panda", 9, 0)].image
 
 
 @pytest.mark.parametrize("preset", hjcdik.presets())
-def test_core_and_chain_text_compile_for_sm_90(preset: str) -> None:
-    if not CORE.is_dir():
-        pytest.skip(f"no sources in {CORE}")
-    headers = {f"core/{path.name}": path.read_text() for path in sorted(CORE.glob("*.h"))}
-    headers["robot.h"] = hjcdik.Solver(preset, device="cpu")._robot.header_text
-    cubin = compile_to_cubin(load_nvrtc(), KERNEL, headers)
-    assert cubin.startswith(b"\x7fELF")
-    for kernel in (b"search_f32", b"polish_f64", b"sample"):
-        assert kernel in cubin
+def test_the_coarse_search_compiles(preset: str) -> None:
+    kernels = compile_program(preset, 9, 0, coarse=True).kernels
+    assert set(kernels) == KERNELS
+    assert kernels["hjcdik_search"].registers <= 128
+    assert kernels["hjcdik_search"].spills <= 64
+
+
+@pytest.mark.parametrize("dof", [1, 12, 24, 32])
+def test_short_and_long_chains_compile(dof: int) -> None:
+    """Long chains do not fit into registers; what they spill must not explode."""
+    solver = hjcdik.Solver(support.random_chain(dof), ee_link=f"l{dof + 1}", device="cpu")
+    kernels = compile_program(solver, 9, 0).kernels
+    assert set(kernels) == KERNELS
+    assert kernels["hjcdik_search"].spills <= (0 if dof <= 24 else 512)
+    assert kernels["hjcdik_polish"].spills <= 150 * dof
+
+
+def test_a_gpu_newer_than_the_compiler_gets_ptx() -> None:
+    """Of the newest architecture that the compiler knows; the driver compiles the rest of the way."""
+    image, _, _ = compile_program("panda", 99, 0)
+    text = image.decode().rstrip("\0")
+    assert ".version" in text
+    target = re.search(r"\.target sm_(\d+)", text)
+    assert target is not None
+    assert int(target[1]) >= 120
+    for kernel in KERNELS:
+        assert f".entry {kernel}(" in text
+
+
+def test_a_gpu_older_than_the_compiler_supports_is_refused() -> None:
+    with pytest.raises(hjcdik.DeviceError, match=r"5\.0.*older than NVRTC.*'cpu'"):
+        compile_program("panda", 5, 0)
 
 
 def test_core_includes_nothing_but_itself() -> None:

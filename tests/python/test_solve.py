@@ -32,6 +32,7 @@ ROBOTS = (
     ("panda_ext_24dof.urdf", "panda_hand_joint"),
 )
 TARGET_FILES = ("open_targets_seed0", "open_targets_cp_seed0")
+pytestmark = pytest.mark.all_devices
 properties = settings(
     max_examples=40,
     deadline=None,
@@ -53,12 +54,12 @@ def panda_oracle(panda: hjcdik.Solver) -> Oracle:
 
 
 @pytest.mark.parametrize("file", TARGET_FILES)
-def test_every_given_target_is_solved_strictly(data_dir: Path, file: str, isa: str) -> None:
+def test_every_given_target_is_solved_strictly(data_dir: Path, file: str, backend: str) -> None:
     sets = support.target_sets(data_dir, file)
     assert len(sets) >= 8
     for entry in sets:
         path = data_dir / "robots" / entry["robot"]
-        solver = hjcdik.Solver(path, ee_link=entry["ee_joint"], device="cpu")
+        solver = hjcdik.Solver(path, ee_link=entry["ee_joint"], device=backend)
         assert solver.info.dof == entry["dof"]
         targets = np.array(entry["targets"])
         result = solve(solver, targets)
@@ -72,9 +73,11 @@ def test_no_robot_is_left_out(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(("robot", "ee_joint"), ROBOTS)
-def test_sampled_targets_are_solved_strictly(data_dir: Path, robot: str, ee_joint: str) -> None:
+def test_sampled_targets_are_solved_strictly(
+    data_dir: Path, robot: str, ee_joint: str, device: str
+) -> None:
     path = data_dir / "robots" / robot
-    solver = hjcdik.Solver(path, ee_link=ee_joint, device="cpu")
+    solver = hjcdik.Solver(path, ee_link=ee_joint, device=device)
     targets = solver.sample_targets(200, seed=11)
     assert strict(Oracle(path.read_text(), solver), solve(solver, targets), targets).all()
 
@@ -99,12 +102,13 @@ def test_samples_are_those_of_the_public_sampler(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("precision", ["auto", "fp32", "fp64"])
-def test_precisions(panda: hjcdik.Solver, panda_oracle: Oracle, precision: str, isa: str) -> None:
-    solver = hjcdik.Solver("panda", device="cpu")
+def test_precisions(precision: str, backend: str) -> None:
+    solver = hjcdik.Solver("panda", device=backend)
+    oracle = Oracle(hjcdik.preset_urdf("panda"), solver)
     targets = solver.sample_targets(300, seed=13)
     result = solve(solver, targets, precision=precision)
     bar = 2e-5 if precision == "fp32" else 1e-9
-    distances, angles = panda_oracle.errors(result.q[:, 0], targets)
+    distances, angles = oracle.errors(result.q[:, 0], targets)
     assert distances.max() < bar
     assert angles.max() < bar
     # Reported in float64 in every precision.
@@ -140,16 +144,16 @@ def test_other_seeds_find_other_rows(panda: hjcdik.Solver) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"num_solutions": 5}, {"batch_size": 7, "num_solutions": 2}])
-def test_the_same_bits_at_any_size_and_number_of_threads(isa: str, options: dict[str, Any]) -> None:
+def test_the_same_bits_at_any_size_and_number_of_threads(backend: str, options: dict[str, Any]) -> None:
     """T = 1, 7, 1000, chunked, threads 1, 2 and 5, with hopeless targets between the others."""
-    reference = hjcdik.Solver("panda", device="cpu", threads=1)
-    assert reference.info.isa == isa
+    reference = hjcdik.Solver("panda", device=backend, threads=1)
+    assert reference.info.isa == ("" if backend == "cuda" else os.environ["HJCDIK_ISA"])
     targets = reference.sample_targets(1000, seed=16)
     targets[::97, 2] = 3.0  # out of reach
     targets[5::97, 3:] = [1, 0, 0, 0]  # in reach or not, as it may be
     expected = solve(reference, targets, **options)
     for threads in (1, 2, 5):
-        solver = hjcdik.Solver("panda", device="cpu", threads=threads)
+        solver = hjcdik.Solver("panda", device=backend, threads=threads)
         assert same_bits(solve(solver, targets, **options), expected)
         for size in (7, 333):
             for first in range(0, 1000, size):
@@ -345,12 +349,13 @@ def test_errors_of_one_target_do_not_spoil_the_others(panda: hjcdik.Solver) -> N
     assert result.q[kept].tobytes() == expected.q[kept].tobytes()
 
 
-def test_the_interpreter_runs_on_during_a_solve() -> None:
-    solver, pose = support.hopeless(threads=1)
+def test_the_interpreter_runs_on_during_a_solve(device: str) -> None:
+    solver, pose = support.hopeless(device, threads=1)
+    targets = np.tile(pose, (300 if device == "cpu" else 300_000, 1))
     done = threading.Event()
 
     def work() -> None:
-        solve(solver, np.tile(pose, (300, 1)))
+        solve(solver, targets)
         done.set()
 
     thread = threading.Thread(target=work)
@@ -364,9 +369,9 @@ def test_the_interpreter_runs_on_during_a_solve() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")
-def test_a_long_solve_can_be_interrupted() -> None:
-    solver, pose = support.hopeless(threads=1)
-    targets = np.tile(pose, (100_000, 1))
+def test_a_long_solve_can_be_interrupted(device: str) -> None:
+    solver, pose = support.hopeless(device, threads=1)
+    targets = np.tile(pose, (100_000 if device == "cpu" else 4_000_000, 1))
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -388,7 +393,7 @@ def test_the_instruction_set_is_taken_from_the_environment() -> None:
     """In a fresh process, as users do it; every set solves strictly by its own float64 errors."""
     program = (
         "import hjcdik\n"
-        "s = hjcdik.Solver()\n"
+        "s = hjcdik.Solver(device='cpu')\n"
         "r = s.solve(s.sample_targets(200), collision=None)\n"
         "print(s.info.isa, bool((r.outcome == 'solved').all()))\n"
     )

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "fake.hpp"
+#include "fakes/fake.hpp"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 

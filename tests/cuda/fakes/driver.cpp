@@ -18,9 +18,10 @@
 #include <stdexcept>
 #include <thread>
 
+#include "core/random.h"
 #include "cuda/driver.hpp"
 #include "cuda/kernels/params.h"
-#include "fake.hpp"
+#include "fakes/fake.hpp"
 
 using namespace hjcdik::cuda;
 using hjcdik::test::FakeDriver;
@@ -38,6 +39,7 @@ EXPORTED FakeDriver* fake_driver() {
   return &fake;
 }
 
+namespace hjcdik::cuda {
 struct CUctx_st {
   int device, retained = 0;
 };
@@ -53,6 +55,7 @@ struct CUstream_st {
   std::thread::id owner;  // who used it last
 };
 struct CUevent_st {};
+}  // namespace hjcdik::cuda
 
 namespace {
 
