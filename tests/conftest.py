@@ -34,7 +34,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def device(request: pytest.FixtureRequest) -> str:
-    """Where the solvers of the other fixtures run: the CPU; in tests marked all_devices the GPU in its turn."""
+    """Where solvers of the other fixtures run: the CPU; in tests marked all_devices the GPU in its turn."""
     return getattr(request, "param", "cpu")
 
 

@@ -40,7 +40,8 @@ class Oracle:
 
     def __init__(self, text: str, solver: hjcdik.Solver) -> None:
         self.info = solver.info
-        parents = {joint.find("child").get("link"): joint for joint in ElementTree.fromstring(text).findall("joint")}
+        joints = ElementTree.fromstring(text).findall("joint")
+        parents = {joint.find("child").get("link"): joint for joint in joints}
         self.chain: list[tuple[str, str, np.ndarray, np.ndarray]] = []  # name, type, origin (4, 4), axis
         link = self.info.ee_link
         while link in parents:
@@ -207,7 +208,7 @@ def hopeless(device: str, threads: int | None = None) -> tuple[hjcdik.Solver, np
 
 
 def random_chain(dof: int, seed: int = 0) -> str:
-    """A URDF of `dof` joints about random axes, of all moving kinds; the tool is the last link, l<dof + 1>."""
+    """A URDF of `dof` joints of all moving kinds about random axes; the tool is the last link, l<dof + 1>."""
     random = np.random.default_rng([dof, seed])
     joints = []
     for index in range(1, dof + 1):

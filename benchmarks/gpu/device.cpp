@@ -1,12 +1,21 @@
 // Solves on one GPU, timed: throughput over the number of targets with data on the device and on the host,
-// latency of one target beside the launch floor, robots of 6 to 24 joints. Every row is checked in float64
-// on the host. Prints JSON. Usage: hjcdik_gpu_bench [--quick | --profile] [folder of robots]
+// latency of one target beside the launch floor, robots of 6 to 24 joints, first use. Every row is checked in
+// float64 on the host. Prints JSON; the exit status is 1 where a check failed.
+//
+//   hjcdik_gpu_bench [--quick | --profile | --sanitize | --start] [folder of robots]
+//
+// --profile: one large solve, for a profiler. --sanitize: every path of the executor once, small and
+// untimed, for compute-sanitizer. --start: what a new process pays before its first solve.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -124,6 +133,13 @@ struct DeviceArrays {
   cuda::DeviceBuffer memory_;
 };
 
+bool failed = false;
+void expect(bool good, const char* what) {
+  if (good) return;
+  std::fprintf(stderr, "hjcdik_gpu_bench: check failed: %s\n", what);
+  failed = true;
+}
+
 bool first_item = true;
 void item(const std::string& text) {
   std::printf("%s\n  %s", first_item ? "" : ",", text.c_str());
@@ -156,6 +172,7 @@ void on_device(const Robot& robot, const Solver& solver, cuda::Device& device, s
   if (check) {
     const auto q = arrays.download_q(n, robot.dof());
     strict = strict_share(robot, targets, q.data(), n);
+    expect(strict >= 0.9999, "less than 99.99 % strict on the device");
   }
   item(
       format("{\"case\": \"device arrays\", \"robot\": \"%s\", \"dof\": %d, \"targets\": %lld, \"median_s\": "
@@ -163,21 +180,144 @@ void on_device(const Robot& robot, const Solver& solver, cuda::Device& device, s
              robot.name().c_str(), robot.dof(), (long long)n, median, double(n) / median, strict));
 }
 
-}  // namespace
+// Until the first result of a process; the driver's own start apart.
+std::string start_times() {
+  auto begin = Clock::now();
+  cuda::driver();
+  const double init = seconds_since(begin);
+  begin = Clock::now();
+  auto device = cuda::Device::get(0);
+  const double context = seconds_since(begin);
+  begin = Clock::now();
+  const Solver solver(Robot::preset("panda"), {.device = "cuda:0"});
+  const double made = seconds_since(begin);
+  const auto target = random_targets(solver.robot(), 1, 3);
+  begin = Clock::now();
+  const Result result = solver.solve(TargetView{target.data(), 1});
+  const double solved = seconds_since(begin);
+  expect(strict_share(solver.robot(), target, result.q.data(), 1) == 1, "the first solve");
+  return format("\"init_s\": %.4f, \"context_s\": %.4f, \"solver_s\": %.4f, \"first_solve_s\": %.4f", init,
+                context, made, solved);
+}
 
-int main(int argc, char** argv) try {
-  bool quick = false, profile = false;
+// The same in processes of their own: with an empty store, then with the one that the first has filled.
+void starts() {
+  char folder[] = "/tmp/hjcdik_store_XXXXXX";
+  if (mkdtemp(folder) == nullptr) throw std::runtime_error("mkdtemp failed");
+  setenv("HJCDIK_CACHE_DIR", folder, 1);
+  for (const char* store : {"empty", "warm", "warm"}) {
+    FILE* child = popen("/proc/$PPID/exe --start", "r");
+    char line[512] = {};
+    const bool read = child != nullptr && std::fgets(line, sizeof line, child) != nullptr;
+    expect(child != nullptr && pclose(child) == 0 && read, "a new process");
+    line[std::strcspn(line, "\n")] = 0;
+    item(format("{\"case\": \"new process\", \"store\": \"%s\", %s}", store, line));
+  }
+  unsetenv("HJCDIK_CACHE_DIR");
+  std::filesystem::remove_all(folder);
+}
+
+// What moving a million targets and results costs without any solving: pinned copies both ways, and the
+// first touch of the results' memory.
+void floor_of_host_arrays(const cuda::Device& device, std::int64_t n, int dof) {
+  const std::size_t in = std::size_t(n) * 56, out = std::size_t(n) * (std::size_t(dof + 7 + 3) * 8 + 1);
+  cuda::DeviceBuffer memory(device);
+  memory.reserve(in + out);
+  cuda::PinnedBuffer pinned(device);
+  pinned.reserve(in + out);
+  parallel(std::int64_t(in + out), [&](std::int64_t begin, std::int64_t end) {
+    std::memset(static_cast<char*>(pinned.data()) + begin, 1, std::size_t(end - begin));
+  });
+  std::vector<double> copies, touches;
+  for (int k = 0; k < 6; k++) {
+    auto begin = Clock::now();
+    device.check(device.driver().MemcpyHtoDAsync(memory.address(), pinned.data(), in, nullptr), "copy");
+    device.check(device.driver().MemcpyDtoHAsync(static_cast<char*>(pinned.data()) + in,
+                                                 memory.address() + in, out, nullptr),
+                 "copy");
+    device.check(device.driver().StreamSynchronize(nullptr), "copy");
+    if (k > 0) copies.push_back(seconds_since(begin));
+    begin = Clock::now();
+    const auto fresh = std::make_unique_for_overwrite<char[]>(out);
+    parallel(std::int64_t(out), [&](std::int64_t first, std::int64_t last) {
+      std::memset(fresh.get() + first, 1, std::size_t(last - first));
+    });
+    if (k > 0) touches.push_back(seconds_since(begin));
+  }
+  item(
+      format("{\"case\": \"floor of host arrays\", \"targets\": %lld, \"pinned_copies_s\": %.4g, "
+             "\"first_touch_s\": %.4g}",
+             (long long)n, quantile(copies, 0.5), quantile(touches, 0.5)));
+}
+
+// Every path of the executor, each result checked.
+void all_paths(const Robot& robot, cuda::Device& device) {
+  const Solver solver(robot, {.device = "cuda:0"});
+  for (const std::int64_t n : {1, 2, 100, 5000, 100000}) {
+    const auto targets = random_targets(robot, n, std::uint64_t(n));
+    const Result host = solver.solve(TargetView{targets.data(), n});
+    expect(strict_share(robot, targets, host.q.data(), n) >= 0.9999, "host arrays");
+    DeviceArrays arrays(device, n, robot.dof());
+    arrays.upload(targets, n);
+    TargetView view{arrays.targets, n};
+    view.memory = MemoryKind::device;
+    solver.solve_into(view, {}, arrays.view);
+    const auto q = arrays.download_q(n, robot.dof());
+    expect(std::memcmp(q.data(), host.q.data(), q.size() * sizeof(double)) == 0,
+           "host and device arrays differ");
+  }
+  const std::int64_t n = 300;
+  const auto targets = random_targets(robot, n, 77);
+  const std::vector<double> warm(targets.size(), 0.1);
+  for (int variant = 0; variant < 6; variant++) {
+    SolveOptions options;
+    if (variant == 0) options.num_solutions = 4;
+    if (variant == 1) options.stats = true;
+    if (variant == 2) options.coarse_sweeps = 2;
+    if (variant == 3) options.q_init = warm.data(), options.q_init_rows = 2;
+    if (variant == 4) options.precision = Precision::fp32;
+    if (variant == 5) options.batch_size = 3, options.seed = 5;
+    const Result result = solver.solve(TargetView{targets.data(), n}, options);
+    const std::int64_t solved = std::count(result.outcome.begin(), result.outcome.end(), Outcome::solved);
+    expect(solved >= n - 3, "a variant of the options");
+    if (variant != 0) continue;
+    DeviceArrays arrays(device, n * 4, robot.dof());
+    arrays.upload(targets, n);
+    TargetView view{arrays.targets, n};
+    view.memory = MemoryKind::device;
+    solver.solve_into(view, options, arrays.view);
+    const auto q = arrays.download_q(n * 4, robot.dof());
+    expect(std::memcmp(q.data(), result.q.data(), q.size() * sizeof(double)) == 0,
+           "host and device arrays differ at S = 4");
+  }
+  auto far = targets;
+  for (std::size_t t = 0; t < std::size_t(n); t++) far[7 * t] += t % 2 == 0 ? 0.0 : 10.0;
+  const Result result = solver.solve(TargetView{far.data(), n});
+  expect(std::count(result.outcome.begin(), result.outcome.end(), Outcome::solved) == n / 2,
+         "targets out of reach");
+}
+
+int run(int argc, char** argv) {
+  bool quick = false, profile = false, sanitize = false;
   std::string folder;
   for (int i = 1; i < argc; i++) {
     if (std::strcmp(argv[i], "--quick") == 0) {
       quick = true;
     } else if (std::strcmp(argv[i], "--profile") == 0) {
       profile = true;
+    } else if (std::strcmp(argv[i], "--sanitize") == 0) {
+      sanitize = true;
+    } else if (std::strcmp(argv[i], "--start") == 0) {
+      std::printf("%s\n", start_times().c_str());
+      return failed;
+    } else if (argv[i][0] == '-') {
+      throw std::invalid_argument(std::string("unknown option ") + argv[i]);
     } else {
       folder = argv[i];
     }
   }
   std::printf("[");
+  if (!profile && !sanitize) starts();
   auto begin = Clock::now();
   auto device = cuda::Device::get(0);
   const double context = seconds_since(begin);
@@ -194,10 +334,16 @@ int main(int argc, char** argv) try {
   item(format("{\"case\": \"program\", \"blocks_at_once\": %d, \"multiprocessors\": %d}",
               program->search_blocks, device->multiprocessors()));
 
+  if (sanitize) {
+    for (const char* name : {"panda", "fetch"}) all_paths(Robot::preset(name), *device);
+    item("{\"case\": \"every path\"}");
+    std::printf("\n]\n");
+    return failed;
+  }
   if (profile) {
     on_device(panda, solver, *device, 1000000, false);
     std::printf("\n]\n");
-    return 0;
+    return failed;
   }
 
   // One target, host to host.
@@ -262,6 +408,8 @@ int main(int argc, char** argv) try {
                strict_share(panda, targets, result.q.data(), n)));
   }
 
+  floor_of_host_arrays(*device, 1000000, panda.dof());
+
   // The same bits, however many targets travel together.
   {
     const std::int64_t n = quick ? 200000 : 1000000;
@@ -279,6 +427,7 @@ int main(int argc, char** argv) try {
                                    std::size_t(count) * 56) == 0;
       }
     }
+    expect(same, "the same bits at any number of targets");
     item(format("{\"case\": \"same bits for 1, 7, 1000, 30000 and all targets at once\", \"same\": %s}",
                 same ? "true" : "false"));
   }
@@ -336,8 +485,12 @@ int main(int argc, char** argv) try {
     }
   }
   std::printf("\n]\n");
-  return 0;
-} catch (const std::exception& error) {
+  return failed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try { return run(argc, argv); } catch (const std::exception& error) {
   std::fprintf(stderr, "hjcdik_gpu_bench: %s\n", error.what());
   return 1;
 }

@@ -151,7 +151,7 @@ def _add_robot(parser: argparse.ArgumentParser, **settings: Any) -> None:
 
 def _add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--device", help='"cpu", "cuda" or "cuda:N" (default: the current GPU where one is usable, else the CPU)'
+        "--device", help='"cpu", "cuda" or "cuda:N" (default: the current GPU where it is usable, else "cpu")'
     )
 
 

@@ -29,7 +29,7 @@ HJCDIK_FN void turn_about_z(Frame<Real>& f, Real sine, Real cosine) {
 template <class Real, class S>
 HJCDIK_FN void move_joint(Frame<Real>& f, const JointConstants<S>& joint, Real q) {
   if (joint.prismatic) {
-    if (joint.sin_offset != S(0)) turn_about_z(f, Real(joint.sin_offset), Real(joint.cos_offset));
+    if (joint.offset != S(0)) turn_about_z(f, Real(joint.sin_offset), Real(joint.cos_offset));
     f.p = f.p + q * f.z;
   } else {
     Real s, c;

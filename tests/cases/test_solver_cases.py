@@ -16,7 +16,6 @@ import hjcdik
 import support
 from support import Oracle, joint, planar, slides, strict, turn_difference, urdf, within_limits, yaw_pose
 
-
 pytestmark = pytest.mark.all_devices
 
 

@@ -220,8 +220,8 @@ TEST(Failure, leftovers_in_the_callers_stream) {
     fake_driver().retry_every = 5;
     fake_driver().pause_every = 3;
     const Solver solver = gpu_solver();
-    DeviceWork first(1000), second(777);
-    Work host(1000);
+    DeviceWork first(3000), second(777);
+    Work host(3000);
     first.run_and_check(solver);
     for (int launch = 1; launch <= 3; launch++) {
       first.prepare();

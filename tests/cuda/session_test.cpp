@@ -60,6 +60,33 @@ TEST(Session, memory_is_flat) {
   });
 }
 
+// What a solve costs beside its kernels: nothing for one target, two copies and a wait for some.
+TEST(Session, calls_of_a_solve) {
+  with_fakes([] {
+    const Solver solver = gpu_solver();
+    FakeDriver& fake = fake_driver();
+    const auto calls = [&](Work& work) {
+      work.run_and_check(solver);
+      work.prepare();
+      fake.calls_of.clear();
+      work.run(solver);
+      auto counted = fake.calls_of;
+      counted.erase("cuStreamQuery");
+      return counted;
+    };
+    using Calls = std::map<std::string, long>;
+    Work one(1), some(100);
+    DeviceWork device(100);
+    const Calls kernels{{"cuCtxPushCurrent", 1}, {"cuLaunchKernelEx", 2}, {"cuCtxPopCurrent", 1}};
+    EXPECT_EQ(calls(one), kernels);
+    EXPECT_EQ(calls(device)["cuMemcpyHtoDAsync"], 0);
+    const Calls counted = calls(some);
+    EXPECT_LE(counted.at("cuMemcpyHtoDAsync"), 1);
+    EXPECT_LE(counted.at("cuMemcpyDtoHAsync"), 1);
+    EXPECT_LE(counted.at("cuStreamSynchronize"), 1);
+  });
+}
+
 TEST(Session, eight_threads_on_one_solver_and_on_two) {
   with_fakes([] {
     FakeDriver& fake = fake_driver();

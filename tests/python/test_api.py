@@ -574,6 +574,27 @@ def test_a_forked_child_can_solve(panda: hjcdik.Solver) -> None:
     assert panda.solve(targets, collision=None).q.tobytes() == expected.q.tobytes()
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+def test_running_out_of_memory_is_a_memory_error() -> None:
+    """In C++: there is room for the array that Python makes, but not for the library's own."""
+    program = (
+        "import resource, hjcdik\n"
+        "solver = hjcdik.Solver('panda', device='cpu', threads=1)\n"
+        "solver.sample_targets(10)\n"
+        "pages = int(open('/proc/self/statm').read().split()[0])\n"
+        "limit = pages * resource.getpagesize() + 300_000_000\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (limit, limit))\n"
+        "try:\n"
+        "    solver.sample_targets(4_000_000)\n"
+        "except MemoryError as error:\n"
+        "    assert 'numpy' not in type(error).__module__, error\n"
+        "else:\n"
+        "    raise AssertionError('no MemoryError')\n"
+        "assert solver.solve(solver.sample_targets(10), collision=None).q.shape == (10, 1, 7)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_the_extension_checks_the_sizes_of_what_it_fills(panda: hjcdik.Solver) -> None:
     """The Python layer makes the arrays; a slip there must not become a write outside them."""
     arrays = [np.empty(7), np.empty((1, 2, 7)), np.empty((1, 2, 7)), np.empty((1, 2)), np.empty((1, 2))]

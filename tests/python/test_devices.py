@@ -1,4 +1,4 @@
-"""Devices as a user meets them, on any machine: without a driver, without NVRTC, and with a GPU that is faked.
+"""Devices as a user meets them, on any machine: without a driver, without NVRTC, with a GPU that is faked.
 
 The fakes are those of tests/cuda: a driver whose kernels write rows without solving anything, and an NVRTC
 that compiles nothing. Both are loaded once a process, so every test runs a program of its own.
@@ -81,9 +81,9 @@ def fakes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, text in HOOKS.items():
         source, libraries[name] = folder / f"{name}.cpp", folder / f"{name}.so"
         source.write_text(text)
-        command = [compiler, "-std=c++20", "-w", "-shared", "-fPIC", "-I", ROOT / "src", "-I", ROOT / "include"]
-        command += ["-I", ROOT / "tests" / "cuda", source, "-o", libraries[name]]
-        subprocess.run(command, check=True)
+        includes = [f"-I{ROOT / folder}" for folder in ("src", "include", "tests/cuda")]
+        options = ["-std=c++20", "-w", "-shared", "-fPIC", *includes]
+        subprocess.run([compiler, *options, source, "-o", libraries[name]], check=True)
     return libraries
 
 
@@ -235,9 +235,7 @@ def test_programs_are_kept_on_disk(fake_gpu: dict[str, str | Path], tmp_path: Pa
     assert len(list(entry.parent.iterdir())) == 2
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(
-    fake_gpu: dict[str, str | Path], tmp_path: Path
-) -> None:
+def test_a_cache_that_cannot_be_written_is_no_error(fake_gpu: dict[str, str | Path], tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file, not a folder")
     run("assert hjcdik.Solver('panda').info.device == 'cuda:0'", **fake_gpu)
 
@@ -246,7 +244,7 @@ def test_a_failed_compilation_is_a_build_error(fake_gpu: dict[str, str | Path]) 
     run(
         """
 fake("HJCDIK_NVRTC").fake_nvrtc_fail(b"nvrtcCompileProgram")
-error = raises(hjcdik.BuildError, lambda: hjcdik.Solver("panda", device="cuda"), "compiling the robot's GPU program")
+error = raises(hjcdik.BuildError, lambda: hjcdik.Solver("panda", device="cuda"), "robot's GPU program")
 assert error.log == "robot.h(7): error: a fault made by the test"
 assert isinstance(error, RuntimeError)
 assert pickle.loads(pickle.dumps(error)).log == error.log

@@ -65,6 +65,10 @@ def assert_agreement(solver: hjcdik.Solver, text: str, configurations: np.ndarra
     jacobians = solver.jacobian(configurations)
     rotations = support.rotation_matrices(poses[:, 3:])
     assert (poses[:, 3] >= 0).all()
+    # What the tests of solves measure by.
+    positions, matrices = support.Oracle(text, solver).poses(configurations)
+    np.testing.assert_allclose(positions, poses[:, :3], rtol=0, atol=AGREEMENT)
+    np.testing.assert_allclose(matrices, rotations, rtol=0, atol=AGREEMENT)
     np.testing.assert_allclose(np.linalg.norm(poses[:, 3:], axis=1), 1, rtol=0, atol=1e-15)
     for q, pose, rotation, jacobian in zip(configurations, poses, rotations, jacobians, strict=True):
         tool = reference.update(q)

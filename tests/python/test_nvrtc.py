@@ -80,8 +80,8 @@ def test_presets_compile_within_bounds(
     assert set(program.kernels) == KERNELS
     assert all(name.encode() in program.image for name in KERNELS)
     search, polish = program.kernels["hjcdik_search"], program.kernels["hjcdik_polish"]
-    # 128 registers let four blocks of 128 threads share a multiprocessor.
-    assert search.registers <= 128
+    # Four blocks of 128 threads share a multiprocessor up to 128 registers, three up to 168.
+    assert search.registers <= (128 if architecture >= (8, 6) else 168)
     assert polish.registers <= REGISTERS_A_THREAD
     # Where spills begin, memory bounds a solve; the polish is a small part of it.
     assert search.spills == 0

@@ -73,9 +73,7 @@ def test_no_robot_is_left_out(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(("robot", "ee_joint"), ROBOTS)
-def test_sampled_targets_are_solved_strictly(
-    data_dir: Path, robot: str, ee_joint: str, device: str
-) -> None:
+def test_sampled_targets_are_solved_strictly(data_dir: Path, robot: str, ee_joint: str, device: str) -> None:
     path = data_dir / "robots" / robot
     solver = hjcdik.Solver(path, ee_link=ee_joint, device=device)
     targets = solver.sample_targets(200, seed=11)

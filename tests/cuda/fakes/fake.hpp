@@ -1,6 +1,7 @@
 // What tests see of the fake CUDA driver and the fake NVRTC: how to make them fail, and what they counted.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,13 +21,14 @@ struct FakeDriver {
   std::string failed;  // the function that did
 
   bool drop_results = false;  // kernels do nothing
-  // Every so many targets: the polish does not confirm the first two hits, the search pauses at the
+  // Every so many targets: the polish does not confirm the first hits, the search pauses at the
   // target. 0: none.
   int retry_every = 0, pause_every = 0;
 
   // What is alive.
   long contexts = 0, modules = 0, streams = 0, events = 0, device_buffers = 0, pinned_buffers = 0;
   // What happened so far.
+  std::map<std::string, long> calls_of;
   long calls = 0, allocations = 0, launches = 0, context_resets = 0;
   // What a program must not do: calls without a context, addresses outside of a buffer and the like.
   std::vector<std::string> misuse;
