@@ -50,7 +50,7 @@ def run_bench(program: str, quick: bool) -> tuple[list[dict[str, Any]], bool]:
 def judge(solver: hjcdik.Solver, q: np.ndarray, targets: np.ndarray) -> float:
     """Share of strict rows by this package's own FK from the URDF; at most 20000 of them."""
     chain = common.Chain(
-        hjcdik.preset_urdf("panda"), solver.info.ee_link, locked_joints=solver.info.locked_joints
+        hjcdik.preset_urdf("panda"), solver.info.ee_link, solver.info.locked_joints
     )
     q, targets = q[:20_000], targets[:20_000]
     return common.judge(q, *chain.errors(q, targets), chain.lower, chain.upper)["strict"]

@@ -15,7 +15,7 @@
 namespace hjcdik::HJCDIK_CORE {
 
 constexpr double kDamping = 0.1;
-constexpr double kMaxStep = 1.0;        // rad or m
+constexpr double kMaxStep = 1.0;  // rad or m
 
 // Factors of the residual along and about the tool axes: 1 for the position, a length (m/rad) that
 // makes rotations comparable for the orientation. damping_floor in units of the residual squared.

@@ -65,7 +65,13 @@ HJCDIK_FN float abs(float x) { return ::fabsf(x); }
 HJCDIK_FN double abs(double x) { return ::fabs(x); }
 HJCDIK_FN float min(float a, float b) { return ::fminf(a, b); }
 HJCDIK_FN float max(float a, float b) { return ::fmaxf(a, b); }
+HJCDIK_FN double ceil(double x) { return ::ceil(x); }
+HJCDIK_FN double floor(double x) { return ::floor(x); }
+HJCDIK_FN double round(double x) { return ::round(x); }
 #else
+HJCDIK_FN double ceil(double x) { return __builtin_ceil(x); }
+HJCDIK_FN double floor(double x) { return __builtin_floor(x); }
+HJCDIK_FN double round(double x) { return __builtin_round(x); }
 HJCDIK_FN float sqrt(float x) { return __builtin_sqrtf(x); }
 HJCDIK_FN double sqrt(double x) { return __builtin_sqrt(x); }
 HJCDIK_FN int bits(float x) { return __builtin_bit_cast(int, x); }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/target.h"
+
 namespace hjcdik {
 namespace {
 
@@ -22,15 +24,11 @@ bool nearest_equivalent(const model::Chain& chain, const double* reference, doub
   for (int i = 0; i < chain.constants.dof; i++) {
     const auto& joint = chain.joints[i].info;
     // A continuous joint's values all lie in [-pi, pi]: there is one.
-    if (joint.type != JointType::revolute || joint.upper - joint.lower < kTurn) continue;
+    if (joint.type != JointType::revolute || joint.upper - joint.lower <= kTurn) continue;
     const double middle = reference != nullptr ? reference[i] : 0.5 * (joint.lower + joint.upper);
-    const double first = std::ceil((joint.lower - q[i]) / kTurn),
-                 last = std::floor((joint.upper - q[i]) / kTurn);
-    const double turns = std::clamp(std::round((middle - q[i]) / kTurn), first, std::max(first, last));
-    const double value = q[i] + turns * kTurn;
-    if (turns == 0 || value < joint.lower || value > joint.upper) continue;
+    const double value = core::nearest_turn(q[i], middle, joint.lower, joint.upper);
+    changed = changed || value != q[i];
     q[i] = value;
-    changed = true;
   }
   return changed;
 }

@@ -314,11 +314,7 @@ __device__ void nearest_to_middle(double* q) {
   for (int i = 0; i < kDof; i++) {
     const auto& joint = chain_f64.joint[i];
     if (!joint.wraps || joint.upper - joint.lower <= 6.2831853071795872) continue;
-    const double turn = 6.28318530717958647693, middle = 0.5 * (joint.lower + joint.upper);
-    const double first = ::ceil((joint.lower - q[i]) / turn), last = ::floor((joint.upper - q[i]) / turn);
-    const double turns = ::fmin(::fmax(::round((middle - q[i]) / turn), first), ::fmax(first, last));
-    const double value = q[i] + turns * turn;
-    if (value >= joint.lower && value <= joint.upper) q[i] = value;
+    q[i] = nearest_turn(q[i], 0.5 * (joint.lower + joint.upper), joint.lower, joint.upper);
   }
 }
 
@@ -357,23 +353,22 @@ extern "C" __global__ void __launch_bounds__(128) hjcdik_polish(const PolishPara
     const Weights<double> weights = {{1.0, 1.0, 1.0, w, w, w}, p.damping_floor};
     Frame<double> f;
     PoseError<double> e;
-    double close = p.last_step_below;
-    for (int iteration = 0;;) {
-      while (iteration < p.iterations) {
+    // As the worker's finish_rows: a second pass where the first does not end at rounding.
+    for (int pass = 0; pass < 2; pass++) {
+      const double close = pass == 0 ? p.last_step_below : p.last_slow_step_below;
+      for (int iteration = 0; iteration < p.iterations; iteration++) {
         JointAxes<double, kDof> axes;
         double next[kDof];
         const StepReport<double> report =
             levenberg_marquardt_step<kDof>(chain_f64, start, weights, q, next, axes);
         HJCDIK_UNROLL
         for (int i = 0; i < kDof; i++) q[i] = next[i];
-        iteration++;
         if (report.distance < close && report.angle < close) break;
       }
       if (of_target) nearest_to_middle(q);
       f = forward_kinematics<kDof>(chain_f64, q, start);
       e = pose_error(f);
-      if (iteration >= p.iterations || !of_target || (e.distance < p.polished && e.angle < p.polished)) break;
-      close = p.last_slow_step_below;
+      if (p.iterations == 0 || !of_target || (e.distance < p.polished && e.angle < p.polished)) break;
     }
     const double tool[12] = {f.x.x, f.y.x, f.z.x, f.x.y, f.y.y, f.z.y,
                              f.x.z, f.y.z, f.z.z, f.p.x, f.p.y, f.p.z};

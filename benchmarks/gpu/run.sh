@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Builds hjcdik on a machine with an NVIDIA GPU, without a network, and runs there all that needs one: the
+# tests marked gpu, the benchmarks, compute-sanitizer and ncu. README.md beside this says how to prepare .gpu/.
+#
+#   benchmarks/gpu/run.sh OUT [--quick]
+#
+# OUT receives run.txt (everything printed), gpu.json, gpu.png, latency.json, throughput.json, pytest.txt,
+# sanitizer.txt and ncu.txt. Nothing is skipped: a step that cannot run has failed. The last lines are a table
+# of the steps; the exit status is 1 where one of them failed.
+set -uo pipefail
+[ $# -ge 1 ] || { echo "usage: $0 OUT [--quick]" >&2; exit 2; }
+root=$(cd "$(dirname "$0")/../.." && pwd)
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+quick=${2:-}
+cd "$root"
+exec > >(tee "$out/run.txt") 2>&1
+
+python=${PYTHON:-python3}
+data=$root/.gpu/data
+pugixml=$root/.gpu/pugixml
+build=$root/build/gpu
+site=$build/site
+jobs=$(nproc)
+bench=$build/cpp/benchmarks/hjcdik_gpu_bench
+export CMAKE_BUILD_PARALLEL_LEVEL=$jobs HJCDIK_TEST_DATA=$data HJCDIK_REQUIRE_GPU=1 PYTHONUNBUFFERED=1
+export PYTHONPATH=$site PIP_DISABLE_PIP_VERSION_CHECK=1
+HJCDIK_COMMIT=${HJCDIK_COMMIT:-$(cat .gpu/commit 2>/dev/null || git rev-parse HEAD 2>/dev/null)}
+export HJCDIK_COMMIT
+# A store of this run's own, so that nothing comes from an earlier one.
+HJCDIK_CACHE_DIR=$(mktemp -d)
+export HJCDIK_CACHE_DIR
+trap 'rm -rf "$HJCDIK_CACHE_DIR"' EXIT
+
+table=()
+failed=0
+# step NAME SECONDS COMMAND...: runs a command, for so long at most, and keeps what became of it.
+step() {
+  local name=$1 limit=$2 start=$SECONDS status=0
+  shift 2
+  echo "=== $name"
+  timeout -k 10 "$limit" "$@" || status=$?
+  [ $status -eq 0 ] || failed=1
+  [ $status -ne 124 ] || echo "$name took more than $limit s"
+  table+=("$(printf '%-28s %-12s %4d s' "$name" "$([ $status -eq 0 ] && echo ok || echo "FAILED ($status)")" \
+    $((SECONDS - start)))")
+  return $status
+}
+finish() {
+  echo "=== summary, commit ${HJCDIK_COMMIT:-unknown}, $SECONDS s"
+  "$python" benchmarks/gpu/plot.py --table "$out/gpu.json" 2>/dev/null
+  printf '%s\n' "${table[@]}"
+  exit $failed
+}
+
+require() {
+  local missing=0 file
+  for file in "$data/robots/panda.urdf" "$data/open_targets_seed0.json.gz" "$pugixml/src/pugixml.cpp"; do
+    [ -e "$file" ] || { echo "missing: $file (see benchmarks/gpu/README.md)"; missing=1; }
+  done
+  for tool in cmake ninja compute-sanitizer ncu nvidia-smi; do
+    command -v $tool >/dev/null || { echo "missing: $tool"; missing=1; }
+  done
+  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || missing=1
+  "$python" -c 'import hypothesis, matplotlib, nanobind, numpy, pytest, scikit_build_core' || missing=1
+  return $missing
+}
+build_cpp() {
+  cmake -G Ninja -S "$root" -B "$build/cpp" -DCMAKE_BUILD_TYPE=Release --log-level=WARNING \
+    -DHJCDIK_BUILD_TESTS=OFF -DHJCDIK_BUILD_BENCHMARKS=ON -DHJCDIK_FETCH_DEPENDENCIES=ON \
+    -DFETCHCONTENT_FULLY_DISCONNECTED=ON -DFETCHCONTENT_SOURCE_DIR_PUGIXML="$pugixml" \
+    && cmake --build "$build/cpp" --target hjcdik_gpu_bench hjcdik_latency
+}
+build_python() {
+  "$python" -m pip install --quiet --no-index --no-build-isolation --no-deps --upgrade --target "$site" \
+    --config-settings=build-dir="$build/python" \
+    --config-settings=cmake.define.HJCDIK_FETCH_DEPENDENCIES=ON \
+    --config-settings=cmake.define.FETCHCONTENT_FULLY_DISCONNECTED=ON \
+    --config-settings=cmake.define.FETCHCONTENT_SOURCE_DIR_PUGIXML="$pugixml" \
+    "$root" || return
+  # Packages that this machine lacks; the folder may be absent or empty.
+  if compgen -G "$root/.gpu/wheels/*.whl" >/dev/null; then
+    "$python" -m pip install --quiet --no-index --no-deps --upgrade --target "$site" "$root"/.gpu/wheels/*.whl
+  fi
+}
+both_builds() {
+  local status=0
+  build_cpp &
+  build_python || status=$?
+  wait $! || status=$?
+  return $status
+}
+first_solve() { "$bench" --start && "$python" -c 'import hjcdik; print(hjcdik.Solver("panda", device="cuda").info)'; }
+gpu_tests() { (set -o pipefail; "$python" -m pytest -m gpu -q -p no:cacheprovider 2>&1 | tee "$out/pytest.txt"); }
+sanitizer() {
+  echo "--- compute-sanitizer --tool $1" >>"$out/sanitizer.txt"
+  (set -o pipefail
+   compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 20 "$bench" --sanitize 2>&1 \
+     | tee -a "$out/sanitizer.txt" | tail -25)
+}
+# One launch of the search with a million targets, after two for warming up. Clocks stay as they are.
+profile() {
+  (set -o pipefail
+   ncu --clock-control none --kernel-name hjcdik_search --launch-skip 4 --launch-count 1 \
+     --section SpeedOfLight --section ComputeWorkloadAnalysis --section InstructionStats \
+     --section WarpStateStats --section SchedulerStats --section LaunchStats --section Occupancy \
+     --metrics smsp__inst_executed_pipe_fma.sum,smsp__inst_executed_pipe_xu.sum,smsp__inst_executed.sum \
+     "$bench" --profile 2>&1 | tee "$out/ncu.txt" | grep -v '^==PROF==' | tail -120) \
+    && grep -q hjcdik_search "$out/ncu.txt"
+}
+# Functions need a shell of their own under `timeout`.
+export -f require build_cpp build_python both_builds first_solve gpu_tests sanitizer profile
+export root data pugixml build site jobs bench out python
+in_shell() { local name=$1 limit=$2; shift 2; step "$name" "$limit" bash -c '"$@"' _ "$@"; }
+
+rm -f "$out"/{gpu.json,gpu.png,latency.json,throughput.json,pytest.txt,sanitizer.txt,ncu.txt}
+in_shell "requirements" 30 require || finish
+in_shell "build" 240 both_builds || finish
+in_shell "first solve on the GPU" 60 first_solve || finish
+step "GPU benchmark" 120 "$python" benchmarks/gpu/measure.py --bench "$bench" --output "$out" $quick
+step "GPU plot" 30 "$python" benchmarks/gpu/plot.py "$out/gpu.json" "$out/gpu.png"
+in_shell "GPU tests" 120 gpu_tests
+for tool in memcheck racecheck initcheck; do in_shell "$tool" 60 sanitizer $tool; done
+in_shell "profile of the search" 60 profile
+step "CPU latency" 60 bash -c '"$0" panda panda_hand --commit "${HJCDIK_COMMIT:-}" >"$1"' \
+  "$build/cpp/benchmarks/hjcdik_latency" "$out/latency.json"
+step "CPU throughput" 90 "$python" benchmarks/throughput.py --output "$out" --robots panda.urdf \
+  --seconds 0.2 --latency-calls 2000 $quick
+finish
