@@ -7,13 +7,14 @@
 # OUT receives run.txt (everything printed), gpu.json, gpu.png, latency.json, throughput.json, pytest.txt,
 # sanitizer.txt and ncu.txt. Nothing is skipped: a step that cannot run has failed. The last lines are a table
 # of the steps; the exit status is 1 where one of them failed.
+# shellcheck disable=SC2317  # functions are called through bash -c
 set -uo pipefail
 [ $# -ge 1 ] || { echo "usage: $0 OUT [--quick]" >&2; exit 2; }
 root=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
-quick=${2:-}
-cd "$root"
+quick=("${@:2}")
+cd "$root" || exit
 exec > >(tee "$out/run.txt") 2>&1
 
 python=${PYTHON:-python3}
@@ -44,7 +45,7 @@ step() {
   [ $status -ne 124 ] || echo "$name took more than $limit s"
   table+=("$(printf '%-28s %-12s %4d s' "$name" "$([ $status -eq 0 ] && echo ok || echo "FAILED ($status)")" \
     $((SECONDS - start)))")
-  return $status
+  return "$status"
 }
 finish() {
   echo "=== summary, commit ${HJCDIK_COMMIT:-unknown}, $SECONDS s"
@@ -59,11 +60,11 @@ require() {
     [ -e "$file" ] || { echo "missing: $file (see benchmarks/gpu/README.md)"; missing=1; }
   done
   for tool in cmake ninja compute-sanitizer ncu nvidia-smi; do
-    command -v $tool >/dev/null || { echo "missing: $tool"; missing=1; }
+    command -v "$tool" >/dev/null || { echo "missing: $tool"; missing=1; }
   done
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || missing=1
   "$python" -c 'import hypothesis, matplotlib, nanobind, numpy, pytest, scikit_build_core' || missing=1
-  return $missing
+  return "$missing"
 }
 build_cpp() {
   cmake -G Ninja -S "$root" -B "$build/cpp" -DCMAKE_BUILD_TYPE=Release --log-level=WARNING \
@@ -88,9 +89,12 @@ both_builds() {
   build_cpp &
   build_python || status=$?
   wait $! || status=$?
-  return $status
+  return "$status"
 }
 first_solve() { "$bench" --start && "$python" -c 'import hjcdik; print(hjcdik.Solver("panda", device="cuda").info)'; }
+cpu_latency() {
+  "$build/cpp/benchmarks/hjcdik_latency" panda panda_hand --commit "$HJCDIK_COMMIT" >"$out/latency.json"
+}
 gpu_tests() { (set -o pipefail; "$python" -m pytest -m gpu -q -p no:cacheprovider 2>&1 | tee "$out/pytest.txt"); }
 sanitizer() {
   echo "--- compute-sanitizer --tool $1" >>"$out/sanitizer.txt"
@@ -108,8 +112,8 @@ profile() {
      "$bench" --profile 2>&1 | tee "$out/ncu.txt" | grep -v '^==PROF==' | tail -120) \
     && grep -q hjcdik_search "$out/ncu.txt"
 }
-# Functions need a shell of their own under `timeout`.
-export -f require build_cpp build_python both_builds first_solve gpu_tests sanitizer profile
+# `timeout` runs programs only: functions get a shell of their own.
+export -f require build_cpp build_python both_builds first_solve cpu_latency gpu_tests sanitizer profile
 export root data pugixml build site jobs bench out python
 in_shell() { local name=$1 limit=$2; shift 2; step "$name" "$limit" bash -c '"$@"' _ "$@"; }
 
@@ -117,13 +121,12 @@ rm -f "$out"/{gpu.json,gpu.png,latency.json,throughput.json,pytest.txt,sanitizer
 in_shell "requirements" 30 require || finish
 in_shell "build" 240 both_builds || finish
 in_shell "first solve on the GPU" 60 first_solve || finish
-step "GPU benchmark" 120 "$python" benchmarks/gpu/measure.py --bench "$bench" --output "$out" $quick
+step "GPU benchmark" 120 "$python" benchmarks/gpu/measure.py --bench "$bench" --output "$out" "${quick[@]}"
 step "GPU plot" 30 "$python" benchmarks/gpu/plot.py "$out/gpu.json" "$out/gpu.png"
 in_shell "GPU tests" 120 gpu_tests
 for tool in memcheck racecheck initcheck; do in_shell "$tool" 60 sanitizer $tool; done
 in_shell "profile of the search" 60 profile
-step "CPU latency" 60 bash -c '"$0" panda panda_hand --commit "${HJCDIK_COMMIT:-}" >"$1"' \
-  "$build/cpp/benchmarks/hjcdik_latency" "$out/latency.json"
+in_shell "CPU latency" 60 cpu_latency
 step "CPU throughput" 90 "$python" benchmarks/throughput.py --output "$out" --robots panda.urdf \
-  --seconds 0.2 --latency-calls 2000 $quick
+  --seconds 0.2 --latency-calls 2000 "${quick[@]}"
 finish

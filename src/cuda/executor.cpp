@@ -833,7 +833,13 @@ void Executor::solve(const Problem& problem, const ResultView& out,
           throw;
         }
         done.fetch_add(count, std::memory_order_relaxed);
-        if (progress && std::this_thread::get_id() == caller) progress(done.load(std::memory_order_relaxed));
+        if (!progress || std::this_thread::get_id() != caller) continue;
+        try {
+          progress(done.load(std::memory_order_relaxed));
+        } catch (...) {
+          next.store(targets, std::memory_order_relaxed);  // the others need not go on
+          throw;
+        }
       }
     };
     const std::int64_t pieces = (targets + piece - 1) / piece;
