@@ -202,18 +202,16 @@ std::string start_times() {
 
 // The same in processes of their own: with an empty store, then with the one that the first has filled.
 void starts() {
-  char folder[] = "/tmp/hjcdik_store_XXXXXX";
-  if (mkdtemp(folder) == nullptr) throw std::runtime_error("mkdtemp failed");
-  setenv("HJCDIK_CACHE_DIR", folder, 1);
+  std::string folder = std::filesystem::temp_directory_path() / "hjcdik_store_XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
   for (const char* store : {"empty", "warm", "warm"}) {
-    FILE* child = popen("/proc/$PPID/exe --start", "r");
+    FILE* child = popen(("HJCDIK_CACHE_DIR='" + folder + "' /proc/$PPID/exe --start").c_str(), "r");
     char line[512] = {};
     const bool read = child != nullptr && std::fgets(line, sizeof line, child) != nullptr;
     expect(child != nullptr && pclose(child) == 0 && read, "a new process");
     line[std::strcspn(line, "\n")] = 0;
     item(format("{\"case\": \"new process\", \"store\": \"%s\", %s}", store, line));
   }
-  unsetenv("HJCDIK_CACHE_DIR");
   std::filesystem::remove_all(folder);
 }
 

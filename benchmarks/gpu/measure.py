@@ -41,7 +41,7 @@ def run_bench(program: str, quick: bool) -> tuple[list[dict[str, Any]], bool]:
     """The cases that the C++ program measured, and whether its checks held."""
     command = [program, *(["--quick"] if quick else []), str(common.data_folder() / "robots")]
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    text = run.stdout.strip()
+    text = run.stdout.strip() or "["
     if not text.endswith("]"):
         text += "]"  # it broke off: keep what there is
     return json.loads(text), run.returncode == 0
@@ -49,9 +49,7 @@ def run_bench(program: str, quick: bool) -> tuple[list[dict[str, Any]], bool]:
 
 def judge(solver: hjcdik.Solver, q: np.ndarray, targets: np.ndarray) -> float:
     """Share of strict rows by this package's own FK from the URDF; at most 20000 of them."""
-    chain = common.Chain(
-        hjcdik.preset_urdf("panda"), solver.info.ee_link, solver.info.locked_joints
-    )
+    chain = common.Chain(hjcdik.preset_urdf("panda"), solver.info.ee_link, solver.info.locked_joints)
     q, targets = q[:20_000], targets[:20_000]
     return common.judge(q, *chain.errors(q, targets), chain.lower, chain.upper)["strict"]
 

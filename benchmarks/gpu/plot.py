@@ -1,7 +1,7 @@
 """Plot of throughput and latency from gpu.json.
 
-    python benchmarks/gpu/plot.py [gpu.json [gpu.png]]      (default: those in benchmarks/results)
-    python benchmarks/gpu/plot.py --table [gpu.json]        the figures as lines of text
+python benchmarks/gpu/plot.py [gpu.json [gpu.png]]      (default: those in benchmarks/results)
+python benchmarks/gpu/plot.py --table [gpu.json]        the figures as lines of text
 """
 
 from __future__ import annotations
@@ -87,17 +87,13 @@ def latency(axes: Any, record: dict[str, Any]) -> None:
 def joints(axes: Any, record: dict[str, Any]) -> None:
     """Solves a second of a million targets on the device, over the number of joints."""
     found = cases(record, "device arrays", targets=1_000_000)
-    for place, case in enumerate(sorted(found, key=lambda case: (case["dof"], case["robot"]))):
-        axes.barh(place, case["solves_per_s"] / 1e6, color=DEVICE, alpha=0.8)
-        axes.text(
-            case["solves_per_s"] / 1e6,
-            place,
-            f" {case['solves_per_s'] / 1e6:.0f}  ({100 * case['strict']:.5g} % strict)",
-            va="center",
-            fontsize=8,
-        )
-    order = sorted(found, key=lambda case: (case["dof"], case["robot"]))
-    axes.set_yticks(range(len(order)), [f"{case['robot']}, {case['dof']} joints" for case in order], fontsize=8)
+    found.sort(key=lambda case: (case["dof"], case["robot"]))
+    for place, case in enumerate(found):
+        rate = case["solves_per_s"] / 1e6
+        axes.barh(place, rate, color=DEVICE, alpha=0.8)
+        axes.text(rate, place, f" {rate:.0f}  ({100 * case['strict']:.5g} % strict)", va="center", fontsize=8)
+    names = [f"{case['robot']}, {case['dof']} joints" for case in found]
+    axes.set_yticks(range(len(names)), names, fontsize=8)
     axes.invert_yaxis()
     axes.margins(x=0.35)
     axes.set_xlabel("million solves a second, 10⁶ targets on the device")

@@ -26,7 +26,7 @@ jobs=$(nproc)
 bench=$build/cpp/benchmarks/hjcdik_gpu_bench
 export CMAKE_BUILD_PARALLEL_LEVEL=$jobs HJCDIK_TEST_DATA=$data HJCDIK_REQUIRE_GPU=1 PYTHONUNBUFFERED=1
 export PYTHONPATH=$site PIP_DISABLE_PIP_VERSION_CHECK=1
-HJCDIK_COMMIT=${HJCDIK_COMMIT:-$(cat .gpu/commit 2>/dev/null || git rev-parse HEAD 2>/dev/null)}
+HJCDIK_COMMIT=${HJCDIK_COMMIT:-$(git rev-parse HEAD 2>/dev/null || cat .gpu/commit 2>/dev/null)}
 export HJCDIK_COMMIT
 # A store of this run's own, so that nothing comes from an earlier one.
 HJCDIK_CACHE_DIR=$(mktemp -d)

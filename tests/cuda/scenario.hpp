@@ -57,7 +57,7 @@ inline void in_child(const std::function<void()>& body) {
     } catch (const std::exception& error) {
       ADD_FAILURE() << "unexpected: " << error.what();
     }
-    // Not exit(): looking for leaks in a forked child with loaded libraries is more than LeakSanitizer can do.
+    // Not exit(): LeakSanitizer cannot look through a forked child with loaded libraries.
     std::fflush(nullptr);
     _exit(testing::Test::HasFailure() ? 1 : 0);
   }
@@ -117,8 +117,7 @@ class Work {
     options.num_solutions = num_solutions;
     for (std::int64_t t = 0; t < targets; t++) {
       const double x = double(t % 512) / 1024, y = 0.25 * double(t) / double(targets);
-      const double pose[7] = {x, y, 0.25, 1, 0, 0, 0};
-      targets_.insert(targets_.end(), pose, pose + 7);
+      for (const double value : {x, y, 0.25, 1.0, 0.0, 0.0, 0.0}) targets_.push_back(value);
     }
     const std::size_t rows = std::size_t(targets * num_solutions);
     q_.resize(rows * kDof);

@@ -205,6 +205,18 @@ TEST(WarmStart, ContinuousJointsAreWrapped) {
   const Result result =
       solver.solve(beyond, {.num_solutions = 2, .q_init = before_seam.data(), .q_init_rows = 1});
   EXPECT_NEAR(result.q[0], -3.1, 1e-6);
+  // An exact configuration stays exact with turns added: nothing is searched.
+  const Solver fetch(Robot::preset("fetch"));
+  const std::vector<double> q = fetch.sample_configurations(20, 62);
+  std::vector<double> turned = q;
+  for (std::size_t k = 0; k < q.size(); k++) {
+    if (fetch.robot().joints()[k % 7].type == JointType::continuous) turned[k] += k % 2 ? kTurn : -2 * kTurn;
+  }
+  SolveOptions options{.q_init = turned.data(), .q_init_rows = 1};
+  options.q_init_per_target = true;
+  const Result exact = fetch.solve(view(fetch.sample_targets(20, 62)), options);
+  EXPECT_FALSE(same_bits(turned, q)) << "no continuous joint was turned";
+  for (std::size_t k = 0; k < q.size(); k++) EXPECT_NEAR(exact.q[k], q[k], 1e-12);
 }
 
 TEST(WarmStart, SlidesAreClampedNotWrapped) {
