@@ -25,7 +25,7 @@ struct JointConstants {
   S cos_offset, sin_offset;  // of offset (prismatic)
   S lower, upper;
   bool prismatic;
-  bool wraps;  // a turn apart is the same configuration and the range holds a whole turn
+  bool wraps;  // continuous, or the range holds more than a turn: steps beyond a limit come back a turn off
 };
 
 // start[0..8]: rotation, row-major; start[9..11]: position.

@@ -95,8 +95,10 @@ HJCDIK_FN StepReport<Real> levenberg_marquardt_step(const Chain& chain, const Fr
   for (int i = 0; i < n; i++) {
     const Vec3<Real>&l = axes.axis[i], &u = axes.origin[i];
     Real step = l.x * r[0] + l.y * r[1] + l.z * r[2] + (u.x * r[3] + u.y * r[4] + u.z * r[5]);
-    step = clamp(step, Real(S(-kMaxStep)), Real(S(kMaxStep)));
-    q_next[i] = into_limits(chain.joint[i], q[i] + step);
+    const auto& joint = chain.joint[i];
+    const S longest = joint.prismatic ? max(S(kMaxStep), S(0.25) * (joint.upper - joint.lower)) : S(kMaxStep);
+    step = clamp(step, Real(-longest), Real(longest));
+    q_next[i] = into_limits(joint, q[i] + step);
   }
   return {e.distance, e.angle, error};
 }

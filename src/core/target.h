@@ -114,14 +114,15 @@ HJCDIK_FN void reached_pose(const double* target, const Quaternion& t, const dou
 }
 
 // Turns q by as many whole turns as bring it nearest to `middle` inside the limits, which hold more than one
-// turn.
+// turn. A value that rounding puts just outside a limit counts as the limit.
 HJCDIK_FN double nearest_turn(double q, double middle, double lower, double upper) {
-  const Exact turn = 6.28318530717958647693;
-  const double first = ceil(((Exact(lower) - q) / turn).v), last = floor(((Exact(upper) - q) / turn).v);
+  const Exact turn = 6.28318530717958647693, slack = 1e-11;
+  const double first = ceil(((Exact(lower) - q) / turn - slack).v),
+               last = floor(((Exact(upper) - q) / turn + slack).v);
   const double wanted = round(((Exact(middle) - q) / turn).v);
   const double turns = min(max(wanted, first), max(first, last));
   const double value = (Exact(q) + Exact(turns) * turn).v;
-  return turns != 0 && value >= lower && value <= upper ? value : q;
+  return turns != 0 ? clamp(value, lower, upper) : q;
 }
 
 }  // namespace hjcdik::HJCDIK_CORE

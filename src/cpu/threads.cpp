@@ -12,13 +12,14 @@
 #include <cstring>
 #include <deque>
 #include <exception>
-#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <hjcdik/error.hpp>
+
+#include "model/read_file.hpp"
 
 namespace hjcdik::cpu {
 namespace {
@@ -115,23 +116,31 @@ Pool& the_pool() {
   return *p;
 }
 
+// The numbers of a small file, as far as there are any.
+std::vector<double> numbers_of(const char* path) {
+  const std::string text = read_file(path, 4096).value_or("");
+  std::vector<double> numbers;
+  for (const char *at = text.data(), *end = at + text.size(); at < end;) {
+    double number = 0;
+    const auto [rest, error] = std::from_chars(at, end, number);
+    if (error != std::errc()) break;
+    numbers.push_back(number);
+    at = rest;
+    while (at < end && (*at == ' ' || *at == '\n')) at++;
+  }
+  return numbers;
+}
+
 // The cgroup's CPU quota in whole cores, at least 1; 0 where there is none.
 int cgroup_quota() {
-  std::ifstream v2("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (v2 >> quota >> period) {
-    double microseconds = 0;
-    const auto [end, error] = std::from_chars(quota.data(), quota.data() + quota.size(), microseconds);
-    if (error != std::errc() || end != quota.data() + quota.size() || period <= 0) return 0;
-    return std::max(1, int(std::ceil(microseconds / period)));
+  // Version 2: "quota period", or "max period".
+  std::vector<double> cpu = numbers_of("/sys/fs/cgroup/cpu.max");
+  if (cpu.size() != 2) {
+    cpu = numbers_of("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+    for (const double period : numbers_of("/sys/fs/cgroup/cpu/cpu.cfs_period_us")) cpu.push_back(period);
   }
-  std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  double microseconds = 0;
-  if (q >> microseconds && p >> period && microseconds > 0 && period > 0) {
-    return std::max(1, int(std::ceil(microseconds / period)));
-  }
-  return 0;
+  if (cpu.size() != 2 || cpu[0] <= 0 || cpu[1] <= 0) return 0;
+  return std::max(1, int(std::ceil(cpu[0] / cpu[1])));
 }
 
 }  // namespace

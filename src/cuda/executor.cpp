@@ -261,7 +261,8 @@ struct Executor::Impl {
     p.last_step_below = kLastPolishStep;
     p.polished = kPolished;
     p.last_slow_step_below = kLastSlowPolishStep;
-    p.converged = fp32 ? kConvergedFp32 : kConverged;
+    p.confirmed = fp32 ? converged_fp32(*chain) : kConverged;
+    p.converged = kConverged;
     p.orientation_weight = orientation_weight(*chain);
     p.damping_floor = damping_floor(*chain);
     return p;

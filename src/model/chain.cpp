@@ -58,8 +58,9 @@ double within_half_turn(double angle) {
 
 bool holds_a_turn(const JointInfo& info) {
   if (info.type == JointType::continuous) return true;
-  return info.type == JointType::revolute &&
-         info.upper - info.lower >= std::nextafter(2 * std::numbers::pi, 0.0);
+  // Where a range is just one turn its ends are far apart for the arm, if not for the tool: a step beyond
+  // one limit must not come back at the other.
+  return info.type == JointType::revolute && info.upper - info.lower > 2 * std::numbers::pi + 1e-3;
 }
 
 void set_constants(Chain& chain) {

@@ -66,12 +66,9 @@ Robot make_robot(std::string_view xml, const RobotOptions& options, const std::s
 
 const char* to_string(JointType type) noexcept {
   switch (type) {
-    case JointType::revolute:
-      return "revolute";
-    case JointType::continuous:
-      return "continuous";
-    case JointType::prismatic:
-      return "prismatic";
+    case JointType::revolute: return "revolute";
+    case JointType::continuous: return "continuous";
+    case JointType::prismatic: return "prismatic";
   }
   return "unknown";
 }

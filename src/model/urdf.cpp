@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <numbers>
 #include <system_error>
 #include <unordered_map>
@@ -13,6 +12,7 @@
 #include <pugixml.hpp>
 
 #include "model/names.hpp"
+#include "model/read_file.hpp"
 
 namespace hjcdik::model {
 
@@ -418,18 +418,12 @@ void Parser::connect() {
 
 const char* to_string(UrdfJointType type) noexcept {
   switch (type) {
-    case UrdfJointType::fixed:
-      return "fixed";
-    case UrdfJointType::revolute:
-      return "revolute";
-    case UrdfJointType::continuous:
-      return "continuous";
-    case UrdfJointType::prismatic:
-      return "prismatic";
-    case UrdfJointType::planar:
-      return "planar";
-    case UrdfJointType::floating:
-      return "floating";
+    case UrdfJointType::fixed: return "fixed";
+    case UrdfJointType::revolute: return "revolute";
+    case UrdfJointType::continuous: return "continuous";
+    case UrdfJointType::prismatic: return "prismatic";
+    case UrdfJointType::planar: return "planar";
+    case UrdfJointType::floating: return "floating";
   }
   return "unknown";
 }
@@ -441,20 +435,17 @@ std::string read_urdf_file(const std::string& path) {
   if (std::filesystem::is_directory(status))
     throw ModelError(path, 0, "", "is a directory; a URDF file is expected");
 
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw ModelError(path, 0, "", "the file cannot be opened; check its permissions");
-  std::string text;
-  std::vector<char> buffer(1u << 16);
-  while (file) {
-    file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-    text.append(buffer.data(), static_cast<std::size_t>(file.gcount()));
-    if (text.size() > kLargestFile)
-      throw ModelError(path, 0, "", "the file is larger than 64 MiB; a URDF is expected");
-  }
-  if (file.bad()) throw ModelError(path, 0, "", "the file cannot be read");
-  return text;
+  auto text = read_file(path, kLargestFile);
+  if (!text) throw ModelError(path, 0, "", "the file cannot be read; check its permissions");
+  if (text->size() > kLargestFile)
+    throw ModelError(path, 0, "", "the file is larger than 64 MiB; a URDF is expected");
+  return *std::move(text);
 }
 
-Urdf parse_urdf(std::string_view text, const std::string& source) { return Parser(text, source).parse(); }
+Urdf parse_urdf(std::string_view text, const std::string& source) {
+  if (text.size() > kLargestFile)
+    throw ModelError(source, 0, "", "the text is larger than 64 MiB; a URDF is expected");
+  return Parser(text, source).parse();
+}
 
 }  // namespace hjcdik::model

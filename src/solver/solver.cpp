@@ -23,12 +23,21 @@ namespace {
 
 // No sweep: see docs/solving.md and benchmarks/coarse.py for what was measured.
 constexpr int kDefaultCoarseSweeps = 0;
+// Rows of a result, so that no array's size overflows.
+constexpr std::int64_t kMostRows = std::int64_t{1} << 40;
+constexpr int kMostSweeps = 1000;
 // Farther targets are taken for a mistake; they would overflow float32 squares.
 constexpr double kFarthest = 1e9;
 // Keeps the number of jobs, and of joints in all jobs, inside 31 bits.
 constexpr std::int64_t kMaxBatchSize = std::int64_t{1} << 24;
 
 constexpr const char* kPoseFields[7] = {"x", "y", "z", "qw", "qx", "qy", "qz"};
+
+std::string short_text(double v) {
+  char text[32];
+  const auto [end, error] = std::to_chars(text, text + sizeof text, v);
+  return error == std::errc() ? std::string(text, end) : "?";
+}
 
 std::string value_text(double v) { return std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf"; }
 
@@ -44,7 +53,7 @@ void check_rows(const TargetView& targets, std::int64_t first, std::int64_t last
       }
       if (k < 3 && std::abs(row[k]) > kFarthest) {
         throw InvalidArgument("poses[" + std::to_string(t) + "]: " + kPoseFields[k] + " is " +
-                              std::to_string(row[k]) + " m, farther than 1e9 m");
+                              short_text(row[k]) + " m, farther than 1e9 m");
       }
       zero = zero && (k < 3 || row[k] == 0);
     }
@@ -80,6 +89,17 @@ void check_targets(const TargetView& targets, int threads) {
 
 void check_options(const Robot& robot, const SolveOptions& o, std::int64_t targets) {
   if (o.num_solutions < 1) throw InvalidArgument("num_solutions must be positive");
+  if (o.num_solutions > kMostRows / std::max<std::int64_t>(targets, 1)) {
+    throw InvalidArgument("num_solutions is " + std::to_string(o.num_solutions) + " for each of " +
+                          std::to_string(targets) + " targets, more rows than can be addressed");
+  }
+  if (o.precision != Precision::automatic && o.precision != Precision::fp32 &&
+      o.precision != Precision::fp64) {
+    throw InvalidArgument("precision is none of automatic, fp32 and fp64");
+  }
+  if (o.coarse_order != CoarseOrder::sweep && o.coarse_order != CoarseOrder::greedy) {
+    throw InvalidArgument("coarse_order is neither sweep nor greedy");
+  }
   if (o.batch_size < 1) throw InvalidArgument("batch_size (candidates per target) must be positive");
   if (o.batch_size > kMaxBatchSize) {
     throw InvalidArgument("batch_size (candidates per target) is " + std::to_string(o.batch_size) +
@@ -88,8 +108,13 @@ void check_options(const Robot& robot, const SolveOptions& o, std::int64_t targe
   if (!(o.distinct_rad >= 0) || !std::isfinite(o.distinct_rad)) {
     throw InvalidArgument("distinct_rad must be finite and not negative");
   }
-  if (o.coarse_sweeps < -1) throw InvalidArgument("coarse_sweeps must be -1 (the default) or at least 0");
-  if (o.q_init == nullptr) return;
+  if (o.coarse_sweeps < -1 || o.coarse_sweeps > kMostSweeps) {
+    throw InvalidArgument("coarse_sweeps must be -1 (the default) or 0 to " + std::to_string(kMostSweeps));
+  }
+  if (o.q_init == nullptr) {
+    if (o.q_init_rows != 0) throw InvalidArgument("q_init_rows is not 0, but q_init is null");
+    return;
+  }
   if (o.q_init_rows < 1) throw InvalidArgument("q_init_rows must be positive where q_init is given");
   if (o.q_init_rows > o.batch_size) {
     throw InvalidArgument("q_init has " + std::to_string(o.q_init_rows) +
@@ -255,6 +280,7 @@ Result Solver::solve(const Pose& target, const SolveOptions& options) const {
 
 std::vector<double> Solver::sample_configurations(std::int64_t n, std::uint64_t seed) const {
   if (n < 1) throw InvalidArgument("the number of samples must be positive");
+  if (n > kMostRows) throw InvalidArgument("the number of samples is too large");
   const auto& chain = robot_.chain().constants;
   std::vector<double> q(std::size_t(n * chain.dof));
   for (std::int64_t i = 0; i < n; i++) {

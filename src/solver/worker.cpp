@@ -74,9 +74,12 @@ struct Worker::Impl {
     rows_wanted_ = std::int32_t(std::min<std::int64_t>(o.num_solutions, total_jobs_));
     const std::int32_t warm = std::int32_t(o.q_init_rows);
     capacity_ = std::min(total_jobs_, std::int32_t(hits_per_target(o)));
+    // The polish changes the order of near hits and makes some of them the same.
+    near_capacity_ = std::int32_t(
+        std::min<std::int64_t>(total_jobs_, std::max<std::int64_t>(8, 4 * std::int64_t{rows_wanted_})));
     pool_rows_ = rows_wanted_ + warm;
     fp32_ = o.precision == Precision::fp32;
-    converged_ = fp32_ ? kConvergedFp32 : kConverged;
+    converged_ = fp32_ ? converged_fp32(*chain_) : kConverged;
     distinct_.reset(*chain_, distinct_rad());
     distinct_target_ = -1;
 
@@ -91,7 +94,7 @@ struct Worker::Impl {
     near_found_.assign(std::size_t(count_), 0);
     reject_score_.assign(std::size_t(count_), std::numeric_limits<float>::infinity());
     reject_q_.resize(std::size_t(count_ * dof_));
-    const std::size_t hits = std::size_t(count_ * capacity_), near = std::size_t(count_ * rows_wanted_);
+    const std::size_t hits = std::size_t(count_ * capacity_), near = std::size_t(count_ * near_capacity_);
     hit_q_.resize(hits * dof_);
     hit_job_.resize(hits);
     near_q_.resize(near * dof_);
@@ -247,7 +250,7 @@ struct Worker::Impl {
     task.hit_capacity = capacity_;
     task.hit_q = hit_q_.data();
     task.hit_job = hit_job_.data();
-    task.near_capacity = rows_wanted_;
+    task.near_capacity = near_capacity_;
     task.near_q = near_q_.data();
     task.near_score = near_score_.data();
     task.near_job = near_job_.data();
@@ -354,7 +357,8 @@ struct Worker::Impl {
 
   // The next search forgets the near hits of this one, a warm start's above all.
   void keep_near_hit(std::int64_t t) {
-    for (std::int64_t row = t * rows_wanted_; row < t * rows_wanted_ + states_[t].near_hits; row++) {
+    const std::int64_t first = t * near_capacity_;
+    for (std::int64_t row = first; row < first + states_[t].near_hits; row++) {
       if (!(near_score_[row] < reject_score_[t])) continue;
       reject_score_[t] = near_score_[row];
       for (int i = 0; i < dof_; i++) {
@@ -372,7 +376,7 @@ struct Worker::Impl {
     const std::int64_t n = near + rejected;
     scratch_.resize(n, dof_);
     for (std::int64_t r = 0; r < near; r++) {
-      const std::int64_t row = t * rows_wanted_ + r;
+      const std::int64_t row = t * near_capacity_ + r;
       load(scratch_, r, t, &near_q_[row * dof_], near_job_[row]);
     }
     if (rejected) {
@@ -448,14 +452,32 @@ struct Worker::Impl {
     distinct_target_ = -1;
   }
 
+  // Without a polish some rows are within kConverged and others are not: the former first, in their order,
+  // then the others by error.
+  void order_unpolished(std::int64_t t) {
+    const std::int64_t base = t * pool_rows_, n = found_[t];
+    scratch_.resize(n, dof_);
+    ranking_.resize(std::size_t(n));
+    for (std::int64_t r = 0; r < n; r++) {
+      copy_row(pool_, base + r, scratch_, r, dof_);
+      ranking_[r] = {converged(scratch_, r, kConverged) ? -1 : score(scratch_, r), std::int32_t(r)};
+    }
+    std::stable_sort(ranking_.begin(), ranking_.end(),
+                     [](const Ranked& a, const Ranked& b) { return a.score < b.score; });
+    for (std::int64_t r = 0; r < n; r++) copy_row(scratch_, ranking_[r].row, pool_, base + r, dof_);
+  }
+
   void write(std::int64_t t, const ResultView& out) {
-    const bool solved = near_found_[t] == 0 && found_[t] > 0;
+    const bool solved = near_found_[t] == 0 && found_[t] > 0;  // as far as the precision goes
     if (solved && options_->q_init_rows > 0) order_by_nearness(t);
+    if (solved && fp32_ && found_[t] > 1) order_unpolished(t);
     const std::int64_t s = options_->num_solutions, n = found_[t], base = t * pool_rows_,
                        to = (first_ + t) * s;
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     out.count[first_ + t] = n;
-    out.outcome[first_ + t] = n == 0 ? Outcome::no_accurate : solved ? Outcome::solved : Outcome::approximate;
+    out.outcome[first_ + t] = n == 0                                         ? Outcome::no_accurate
+                              : solved && converged(pool_, base, kConverged) ? Outcome::solved
+                                                                             : Outcome::approximate;
     std::memcpy(out.q + to * dof_, &pool_.q[base * dof_], std::size_t(n * dof_) * sizeof(double));
     std::memcpy(out.pos_err_m + to, &pool_.distance[base], std::size_t(n) * sizeof(double));
     std::memcpy(out.ori_err_rad + to, &pool_.angle[base], std::size_t(n) * sizeof(double));
@@ -513,7 +535,7 @@ struct Worker::Impl {
   bool fp32_ = false;
   double converged_ = kConverged;
   std::int64_t first_ = 0, count_ = 0;
-  std::int32_t total_jobs_ = 0, rows_wanted_ = 0, capacity_ = 0;
+  std::int32_t total_jobs_ = 0, rows_wanted_ = 0, capacity_ = 0, near_capacity_ = 0;
   std::int64_t pool_rows_ = 0;
 
   std::vector<double> starts_;

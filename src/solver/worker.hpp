@@ -21,9 +21,11 @@ struct Problem {
   const SeedTable* seeds;  // of the options' seed
 };
 
-// Converged, in float64 after the polish. Without a polish: what the float search leaves.
+// Converged, in float64 after the polish.
 constexpr double kConverged = 1e-6;
-constexpr double kConvergedFp32 = 1e-5;
+// Without a polish a search ends with what float leaves, m and rad for an arm of a metre. Such rows count as
+// solved only where they happen to be within kConverged.
+inline double converged_fp32(const model::Chain& chain) { return 1e-5 * std::max(1.0, chain.reach); }
 // The search hands over to the polish here; with float32 coordinates of a metre it cannot do much better.
 constexpr float kSearchOrientation = 1e-5f;
 inline float search_position_tolerance(const model::Chain& chain) {

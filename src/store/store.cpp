@@ -6,12 +6,13 @@
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <stdexcept>
+
+#include "model/read_file.hpp"
 
 namespace hjcdik::store {
 namespace {
@@ -21,18 +22,16 @@ namespace fs = std::filesystem;
 // First line of an entry; a number that grows with the format.
 constexpr std::string_view kFormat = "hjcdik program 1";
 
+constexpr std::size_t kLargestEntry = std::size_t{256} << 20;
+
 fs::path entry_path(const std::string& folder, const std::string& key) {
   return fs::path(folder) / "programs" / (key + ".bin");
 }
 
 std::string header(const std::string& key, const Entry& entry) {
-  std::ostringstream text;
-  text << kFormat << '\n'
-       << "key " << key << '\n'
-       << "compiler " << entry.compiler << '\n'
-       << "size " << entry.image.size() << '\n'
-       << "sha256 " << content_key({key, entry.compiler, entry.image}) << '\n';
-  return text.str();
+  return std::string(kFormat) + "\nkey " + key + "\ncompiler " + entry.compiler + "\nsize " +
+         std::to_string(entry.image.size()) + "\nsha256 " + content_key({key, entry.compiler, entry.image}) +
+         "\n";
 }
 
 }  // namespace
@@ -74,23 +73,19 @@ std::string default_folder() {
 
 std::optional<Entry> read(const std::string& folder, const std::string& key) {
   if (folder.empty()) return std::nullopt;
-  std::ifstream file(entry_path(folder, key), std::ios::binary);
-  if (!file) return std::nullopt;
-  std::ostringstream content;
-  content << file.rdbuf();
-  const std::string text = std::move(content).str();
+  const auto text = read_file(entry_path(folder, key).string(), kLargestEntry);
+  if (!text) return std::nullopt;
   // The header is rebuilt from what it says and must come out the same: no byte goes unchecked.
-  std::istringstream lines(text);
-  std::string format, word, compiler;
-  std::size_t size = 0;
-  std::getline(lines, format);
-  std::string key_line, compiler_line;
-  std::getline(lines, key_line);
-  std::getline(lines, compiler_line);
-  if (compiler_line.rfind("compiler ", 0) != 0 || !(lines >> word >> size) || size > text.size())
-    return std::nullopt;
-  Entry entry{compiler_line.substr(9), text.substr(text.size() - size)};
-  if (header(key, entry) + entry.image != text) return std::nullopt;
+  constexpr std::string_view before_compiler = "\ncompiler ", before_size = "\nsize ";
+  const std::size_t compiler = text->find(before_compiler), size = text->find(before_size, compiler);
+  if (compiler == std::string::npos || size == std::string::npos) return std::nullopt;
+  std::size_t image_size = 0;
+  const char* digits = text->data() + size + before_size.size();
+  if (std::from_chars(digits, text->data() + text->size(), image_size).ec != std::errc()) return std::nullopt;
+  if (image_size > text->size()) return std::nullopt;
+  const std::size_t name = compiler + before_compiler.size();
+  Entry entry{text->substr(name, size - name), text->substr(text->size() - image_size)};
+  if (header(key, entry) + entry.image != *text) return std::nullopt;
   return entry;
 }
 

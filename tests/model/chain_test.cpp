@@ -104,8 +104,8 @@ TEST(Chain, Wraps) {
     return load(Planar{.first_type = type, .first = kZ + limit}.text()).chain().constants.joint[0].wraps;
   };
   EXPECT_TRUE(wraps("continuous", ""));
-  EXPECT_TRUE(wraps("revolute", "<limit lower=\"-3.141592653589793\" upper=\"3.141592653589793\"/>"));
-  EXPECT_TRUE(wraps("revolute", "<limit lower=\"0.3927\" upper=\"6.6758853071795861\"/>"));
+  EXPECT_FALSE(wraps("revolute", "<limit lower=\"-3.141592653589793\" upper=\"3.141592653589793\"/>"));
+  EXPECT_FALSE(wraps("revolute", "<limit lower=\"0.3927\" upper=\"6.6758853071795861\"/>"));
   EXPECT_TRUE(wraps("revolute", "<limit lower=\"-6.28\" upper=\"6.28\"/>"));
   EXPECT_FALSE(wraps("revolute", "<limit lower=\"-3.14159\" upper=\"3.14159\"/>"));
   EXPECT_FALSE(wraps("prismatic", "<limit lower=\"0\" upper=\"10\"/>"));

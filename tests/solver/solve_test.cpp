@@ -155,9 +155,12 @@ TEST(Solve, Fp32LeavesSmallErrors) {
     const SolveOptions options{.num_solutions = 2, .precision = Precision::fp32};
     const Result rough = solver.solve(view(targets), options);
     expect_sound(solver.robot(), targets, options, rough);
-    EXPECT_EQ(solved(rough), std::int64_t(targets.size()));
     double worst = 0;
     for (std::size_t t = 0; t < targets.size(); t++) {
+      ASSERT_GE(rough.count[t], 1);
+      // "Solved" means the same as ever, so that many rows are approximate only.
+      EXPECT_EQ(rough.outcome[t] == Outcome::solved,
+                rough.pos_err_m[2 * t] < 1e-6 && rough.ori_err_rad[2 * t] < 1e-6);
       worst = std::max({worst, rough.pos_err_m[2 * t], rough.ori_err_rad[2 * t]});
     }
     EXPECT_LT(worst, 1e-5);

@@ -84,7 +84,10 @@ struct PolishParams {
 
   int iterations;  // 0: evaluate only
   // As kLastPolishStep, kPolished and kLastSlowPolishStep in solver/worker.hpp.
-  double last_step_below, polished, last_slow_step_below, converged, orientation_weight, damping_floor;
+  double last_step_below, polished, last_slow_step_below;
+  // Errors within which a hit of the search stands, and within which it is solved.
+  double confirmed, converged;
+  double orientation_weight, damping_floor;
 
   // Results of targets, at their own places, or with `compact` at their places in the list.
   bool compact;

@@ -376,6 +376,7 @@ extern "C" __global__ void __launch_bounds__(128) hjcdik_polish(const PolishPara
       double reached[7];
       reached_pose(pose, unit, tool, reached);
       const bool converged = e.distance < p.converged && e.angle < p.converged;
+      const bool confirmed = e.distance < p.confirmed && e.angle < p.confirmed;
       // Only a target that is no pose leads here: device memory is not validated.
       const bool valid = e.distance <= 1e300 && e.angle <= 4.0;
       const double nan = __longlong_as_double(0x7ff8000000000000ll);
@@ -385,7 +386,7 @@ extern "C" __global__ void __launch_bounds__(128) hjcdik_polish(const PolishPara
       p.distance[at] = valid ? e.distance : nan;
       p.angle[at] = valid ? e.angle : nan;
       p.found[at] = valid ? 1 : 0;
-      const bool retry = valid && !converged && p.hit_job[r] >= 0;
+      const bool retry = valid && !confirmed && p.hit_job[r] >= 0;
       p.outcome[at] = retry ? kRetry : !valid ? 2 : converged ? 0 : 1;
       if (retry && p.retry != nullptr) p.retry[atomicAdd(p.counters + kRetryCount, 1u)] = r;
     } else {
