@@ -30,6 +30,9 @@ class FrozenMapping(Mapping[str, float]):
     def __len__(self) -> int:
         return len(self._items)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenMapping, (self._items,)
+
     def __hash__(self) -> int:
         return hash(frozenset(self._items.items()))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,8 @@ Array = npt.NDArray[np.float64]
 
 _FLOAT64 = np.dtype(np.float64)
 _CPU_KINDS = (1, 3)  # DLPack device types: CPU, and host memory pinned for CUDA
-_ROTATION_TOLERANCE = 1e-6
+_ROTATION_TOLERANCE = 1e-5  # matrices printed with six decimals must pass
+_LAST_ROW_TOLERANCE = 1e-9
 
 
 def integer(value: Any, name: str, low: int, high: int | None = None) -> int:
@@ -36,7 +39,7 @@ def number(value: Any, name: str) -> float:
     """`value` as a finite float; bools and texts are refused."""
     if type(value) is not float:
         try:
-            if isinstance(value, (bool, np.bool_, str, bytes)):
+            if isinstance(value, (bool, np.bool_, str, bytes)) or np.ndim(value) > 0:
                 raise TypeError
             value = float(value)
         except (TypeError, ValueError, OverflowError):
@@ -62,17 +65,42 @@ def flag(value: Any, name: str) -> bool:
     raise ValueError(f"{name} must be True or False, not {value!r}")
 
 
+def text(value: str, name: str) -> str:
+    """`value`, if it can be encoded: what stands for undecodable bytes of a command line cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} is no valid Unicode text: {value!r}") from None
+    return value
+
+
 def floats(value: Any, name: str) -> Array:
     """`value` as a C-contiguous float64 array, without a copy where it is one."""
     if type(value) is not np.ndarray:
         refuse_device_memory(value, name)
+        if np.ma.is_masked(value):
+            raise ValueError(f"{name} has masked values; fill or drop them")
         try:
             value = np.asarray(value)
         except ValueError as error:  # rows of different lengths
             raise ValueError(f"{name} is not an array of numbers: {error}") from None
-    if value.dtype is not _FLOAT64 and value.dtype.kind not in "fiu" and value.size:
-        raise ValueError(f"{name} must hold real numbers, not {value.dtype}")
+    if value.dtype is not _FLOAT64:
+        value = _converted(value, name)
     return np.asarray(value, _FLOAT64, order="C")
+
+
+def _converted(array: npt.NDArray[Any], name: str) -> Array:
+    if array.dtype.kind == "O":
+        for item in array.flat:
+            if isinstance(item, bool) or not isinstance(item, (numbers.Real, Decimal)):
+                raise ValueError(f"{name} must hold real numbers, not {type(item).__name__}")
+    elif array.dtype.kind not in "fiu" and array.size:
+        raise ValueError(f"{name} must hold real numbers, not {array.dtype}")
+    try:
+        with np.errstate(over="ignore"):  # what becomes infinite is refused as such
+            return array.astype(_FLOAT64)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{name} has a number that is no float64: {error}") from None
 
 
 def refuse_device_memory(value: Any, name: str) -> None:
@@ -107,21 +135,28 @@ def poses(value: Any, name: str = "poses") -> Array:
 def from_matrices(matrices: Array, name: str) -> Array:
     """(T, 4, 4) homogeneous matrices as (T, 7) rows; raises for any that is no rigid transform."""
     rotations = matrices[:, :3, :3]
-    faults = {
-        "has a value that is not finite": ~np.isfinite(matrices).all((1, 2)),
-        "has another last row than 0 0 0 1": (matrices[:, 3] != (0, 0, 0, 1)).any(1),
-    }
     with np.errstate(invalid="ignore", over="ignore"):
+        last_row = np.abs(matrices[:, 3] - (0, 0, 0, 1)).max(1, initial=0)
         gram = np.swapaxes(rotations, 1, 2) @ rotations
-        # Not "> tolerance": a NaN from overflow must count as a fault.
-        faults["has a rotation part that is not orthonormal to 1e-6"] = ~(
-            np.abs(gram - np.eye(3)).max((1, 2), initial=0) <= _ROTATION_TOLERANCE
-        )
-        faults["has a rotation part that mirrors (determinant -1)"] = ~(np.linalg.det(rotations) > 0)
-    for fault, rows in faults.items():
-        if rows.any():
-            row = f"{name}[{int(np.argmax(rows))}]" if len(matrices) > 1 else name
-            raise ValueError(f"{row}: the matrix {fault}")
+        defect = np.abs(gram - np.eye(3)).max((1, 2), initial=0)
+        determinant = np.linalg.det(rotations)
+    # A NaN, as from overflow, compares false and so counts as a fault.
+    good = (last_row <= _LAST_ROW_TOLERANCE) & (defect <= _ROTATION_TOLERANCE) & (determinant > 0)
+    good &= np.isfinite(matrices).all((1, 2))
+    if not good.all():
+        i = int(np.argmin(good))
+        if not np.isfinite(matrices[i]).all():
+            fault = "has a value that is not finite"
+        elif not last_row[i] <= _LAST_ROW_TOLERANCE:
+            fault = f"has the last row {' '.join(f'{x:.10g}' for x in matrices[i, 3])} instead of 0 0 0 1"
+        elif not defect[i] <= _ROTATION_TOLERANCE:
+            fault = (
+                f"has a rotation part R that is not orthonormal: R^T R is off the identity by {defect[i]:.2g}, "
+                f"more than {_ROTATION_TOLERANCE:g}"
+            )
+        else:
+            fault = f"has a rotation part that mirrors (determinant {determinant[i]:.3g})"
+        raise ValueError(f"{name}[{i}]: the matrix {fault}" if len(matrices) > 1 else f"{name}: the matrix {fault}")
 
     # Every component of the quaternion is one quarter of these sums, squared; the largest is taken from
     # its own sum and the others from sums and differences off the diagonal, so nothing cancels.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias, overload
+from typing import Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -93,7 +93,7 @@ class Stats:
     def __len__(self) -> int:
         return len(self.batch_size)
 
-    def __getitem__(self, index: int) -> dict[str, int | float]:
+    def __getitem__(self, index: SupportsIndex) -> dict[str, int | float]:
         """The figures of one target as plain numbers, by field name."""
         return {name: getattr(self, name)[index].item() for name in self.__slots__}
 
@@ -283,10 +283,10 @@ class Result:
         return len(self.count)
 
     @overload
-    def __getitem__(self, index: int) -> TargetResult: ...
+    def __getitem__(self, index: SupportsIndex) -> TargetResult: ...
     @overload
     def __getitem__(self, index: slice) -> Result: ...
-    def __getitem__(self, index: int | slice) -> TargetResult | Result:
+    def __getitem__(self, index: SupportsIndex | slice) -> TargetResult | Result:
         """The ``TargetResult`` of one target, or a ``Result`` (a copy) of the targets of a slice."""
         if isinstance(index, slice):
             return Result(

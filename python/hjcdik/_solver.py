@@ -6,9 +6,9 @@ import difflib
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,7 @@ _COARSE_ORDERS = {"sweep": 0, "greedy": 1}
 _UINT32_MAX = 2**32 - 1
 _UINT64_MAX = 2**64 - 1
 _INT32_MAX = 2**31 - 1
+_LARGEST_FILE = 64 * 2**20  # bytes of a URDF
 
 _log = logging.getLogger("hjcdik")
 
@@ -88,14 +89,14 @@ class Solver:
         *,
         ee_link: str | None = None,
         spheres: str | os.PathLike[str] | None = None,
-        device: int | str | None = None,
+        device: SupportsIndex | str | None = None,
         allow_build: bool = True,
         cache_dir: str | os.PathLike[str] | None = None,
         locked_joints: Mapping[str, float] | None = None,
-        threads: int | None = None,
+        threads: SupportsIndex | None = None,
     ) -> None:
         if ee_link is not None and not isinstance(ee_link, str):
-            if isinstance(ee_link, Sequence):
+            if isinstance(ee_link, (list, tuple)):
                 raise ValueError(
                     "ee_link as a list is reserved for robots with several tips, which are not supported "
                     "yet; pass one name"
@@ -115,7 +116,7 @@ class Solver:
                 "collision geometry is not supported yet" if source.urdf else "a packaged robot has its own"
             )
             raise ValueError(f"spheres must be None: {reason}")
-        self._bind(source, ee_link or "", device_name, locked, thread_count)
+        self._bind(source, _inputs.text(ee_link or "", "ee_link"), device_name, locked, thread_count)
 
     def _bind(
         self, source: _Source, ee_link: str, device: str, locked: dict[str, float], threads: int
@@ -144,18 +145,18 @@ class Solver:
         self,
         poses: npt.ArrayLike,
         *,
-        num_solutions: int = 1,
-        batch_size: int = 2000,
-        collision: Literal["hard", "soft", "both"] | _Omitted | None = _OMITTED,
-        precision: Literal["auto", "fp32", "fp64"] = "auto",
+        num_solutions: SupportsIndex = 1,
+        batch_size: SupportsIndex = 2000,
+        collision: str | _Omitted | None = _OMITTED,
+        precision: str = "auto",
         stats: bool = False,
         collision_margin_m: float = 0.0,
         self_collision: bool = True,
         q_init: Configurations | None = None,
-        seed: int | None = None,
+        seed: SupportsIndex | None = None,
         distinct_rad: float = 0.05,
-        coarse_sweeps: int | None = None,
-        coarse_order: Literal["sweep", "greedy"] = "sweep",
+        coarse_sweeps: SupportsIndex | None = None,
+        coarse_order: str = "sweep",
     ) -> Result:
         """Find joint configurations that put the tool link at the given poses.
 
@@ -204,7 +205,7 @@ class Solver:
         candidates = _inputs.integer(batch_size, "batch_size", 1, self._max_batch_size)
         if collision is not _OMITTED and collision is not None:
             _refuse_collision(collision)
-        if collision_margin_m != 0.0 or self_collision is not True:
+        if type(collision_margin_m) is not float or collision_margin_m != 0.0 or self_collision is not True:
             _refuse_collision_options(collision_margin_m, self_collision)
         precision_code = _choice(precision, "precision", _PRECISIONS)
         order_code = _choice(coarse_order, "coarse_order", _COARSE_ORDERS)
@@ -235,7 +236,7 @@ class Solver:
             elapsed_ms / (count_targets or 1), None if records is None else Stats(records),
         )  # fmt: skip
 
-    def sample_targets(self, num_targets: int, seed: int = 0) -> Floats:
+    def sample_targets(self, num_targets: SupportsIndex, seed: SupportsIndex = 0) -> Floats:
         """Reachable poses from a seeded, shifted Halton sequence over the joint limits.
 
         Args:
@@ -253,7 +254,7 @@ class Solver:
         self._core.sample_targets(_inputs.integer(seed, "seed", 0, _UINT64_MAX), poses)
         return poses
 
-    def sample_configurations(self, num_configurations: int, seed: int = 0) -> Floats:
+    def sample_configurations(self, num_configurations: SupportsIndex, seed: SupportsIndex = 0) -> Floats:
         """The joint configurations behind ``sample_targets`` with the same number and seed.
 
         Returns:
@@ -339,7 +340,7 @@ def _find_robot(robot: RobotSource | None) -> _Source:
         raise ValueError(f"robot must be the name of a preset, a URDF's path or its text, not {robot!r}")
     if isinstance(robot, str):
         if robot.lstrip("\ufeff \t\r\n").startswith("<"):
-            return _Source("", robot.encode(), "<string>")
+            return _Source("", robot.encode(errors="surrogatepass"), "<string>")
         known = presets()
         if robot in known:
             return _Source(robot, None, "")
@@ -351,10 +352,15 @@ def _find_robot(robot: RobotSource | None) -> _Source:
                 f"unknown robot {robot!r}{hint}: neither a file nor one of the presets {', '.join(known)}"
             )
     path = Path(robot)
+    name = os.fsencode(path).decode(errors="backslashreplace")  # a path need not be UTF-8, a message is
     try:
-        return _Source("", path.read_bytes(), str(path))
+        with path.open("rb") as file:
+            urdf = file.read(_LARGEST_FILE + 1)
     except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror}", str(path)) from error
+        raise ModelError(f"{name}: cannot be read: {error.strerror}", name) from error
+    if len(urdf) > _LARGEST_FILE:
+        raise ModelError(f"{name}: the file is larger than 64 MiB; a URDF is expected", name)
+    return _Source("", urdf, name)
 
 
 def _device_name(device: Any) -> str:
@@ -378,7 +384,7 @@ def _locked(locked_joints: Mapping[str, float] | None) -> dict[str, float]:
     for joint, value in locked_joints.items():
         if not isinstance(joint, str):
             raise ValueError(f"locked_joints: {joint!r} is not the name of a joint")
-        locked[joint] = _inputs.number(value, f"locked_joints[{joint!r}]")
+        locked[_inputs.text(joint, "locked_joints")] = _inputs.number(value, f"locked_joints[{joint!r}]")
     return locked
 
 

@@ -12,7 +12,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,6 +29,11 @@ _POSE_FIELDS = ("x", "y", "z", "qw", "qx", "qy", "qz")
 _SLICE = 2000  # targets between two moves of the progress bar
 _GPU_SLICE = 100_000
 _TABLE_ROWS = 20
+_LARGEST_SEED = 2**32 - 1
+_COLUMN = re.compile(
+    r"(?:(?:p|pos|position|t|translation) ?)?([xyz])(?: (?:m|met(?:er|re)s?))?"
+    r"|(?:q|quat|quaternion|rot|rotation|ori|orientation) ?([wxyz])|w"
+)
 _NEGATIVE_NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|-inf|-nan", re.IGNORECASE)
 
 _Rows: TypeAlias = npt.NDArray[np.float64]
@@ -54,6 +59,9 @@ class _UsageError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (default: the process's own); returns the exit code."""
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # closed, as by ">&-"
+            setattr(sys, stream, open(os.devnull, "w"))  # noqa: SIM115
     arguments = list(sys.argv[1:] if argv is None else argv)
     # argparse takes "-1e-3" for an option, but nothing that contains a blank.
     arguments = [f" {a}" if _NEGATIVE_NUMBER.fullmatch(a) else a for a in arguments]
@@ -66,18 +74,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = options.run(options)
         sys.stdout.flush()
         return code
-    except UnicodeDecodeError:
-        print(f"hjcdik: error: {options.targets}: not UTF-8 text", file=sys.stderr)
-        return BAD_INPUT
-    except (_UsageError, ValueError, csv.Error, *_GPU_ERRORS) as error:
+    except (_UsageError, ValueError, *_GPU_ERRORS) as error:
         print(f"hjcdik: error: {error}", file=sys.stderr)
         return BAD_INPUT
     except OSError as error:
+        if error.filename is None:
+            # Probably stdout: whatever the interpreter still flushes at its end must not raise again.
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
-            # Whatever the interpreter still flushes at its end must not raise again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return BROKEN_PIPE
-        print(f"hjcdik: error: {error.filename}: {error.strerror}", file=sys.stderr)
+        place = "" if error.filename is None else f"{error.filename}: "
+        print(f"hjcdik: error: {place}{error.strerror or error}", file=sys.stderr)
         return BAD_INPUT
     except MemoryError:
         print("hjcdik: error: out of memory: solve fewer targets or rows at once", file=sys.stderr)
@@ -211,7 +219,11 @@ def _words(value: Any) -> str:
 
 def _solve(options: argparse.Namespace) -> int:
     if options.output:  # before minutes of work are lost to a typing error
-        _suffix(options.output, _WRITERS)
+        _check_output(options.output)
+    if options.random is not None:
+        _inputs.integer(options.random, "--random", 1)
+    if options.seed is not None:
+        _inputs.integer(options.seed, "--seed", 0, _LARGEST_SEED)
     solver = hjcdik.Solver(
         options.robot, ee_link=options.ee_link, device=options.device, threads=options.threads
     )
@@ -219,8 +231,7 @@ def _solve(options: argparse.Namespace) -> int:
     if options.pose:
         targets = np.array(options.pose)
     elif options.targets:
-        read = _READERS[_suffix(options.targets, _READERS)]
-        targets, names = read(Path(options.targets))
+        targets, names = _read(options.targets)
     else:
         targets = solver.sample_targets(options.random, options.seed or 0)
 
@@ -298,12 +309,27 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
 _Targets: TypeAlias = tuple[_Rows, Callable[[int], str]]
 
 
+def _read(path: str) -> _Targets:
+    read = _READERS[_suffix(path, _READERS)]
+    try:
+        targets, names = read(Path(path))
+    except UnicodeDecodeError:
+        raise _UsageError(f"{path}: not UTF-8 text") from None
+    except RecursionError:
+        raise _UsageError(f"{path}: lists are nested too deeply") from None
+    except csv.Error as error:
+        raise _UsageError(f"{path}: {error}") from None
+    if len(targets) == 0:
+        raise _UsageError(f"{path}: no targets in it")
+    return targets, names
+
+
 def _read_csv(path: Path) -> _Targets:
     rows: list[list[float]] = []
     lines: list[int] = []
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
-        header_allowed = True
+        first = True
         for cells in reader:
             if not "".join(cells).strip() or cells[0].lstrip().startswith("#"):
                 continue
@@ -311,13 +337,13 @@ def _read_csv(path: Path) -> _Targets:
             try:
                 row = [float(cell) for cell in cells]
             except ValueError:
-                if header_allowed and not any(_is_number(cell) for cell in cells):
-                    header_allowed = False
-                    _check_header([cell.strip().lower() for cell in cells], place)
+                if first and not any(_is_number(cell) for cell in cells):
+                    first = False
+                    _check_header(cells, place)
                     continue
                 bad = next(cell for cell in cells if not _is_number(cell))
                 raise _UsageError(f"{place}: {bad.strip()!r} is not a number") from None
-            header_allowed = False
+            first = False
             if len(row) != 7:
                 raise _UsageError(f"{place}: expected 7 values ({' '.join(_POSE_FIELDS)}), got {len(row)}")
             rows.append(row)
@@ -325,10 +351,28 @@ def _read_csv(path: Path) -> _Targets:
     return np.array(rows).reshape(-1, 7), lambda i: f"{path}:{lines[i]}"
 
 
-def _check_header(names: list[str], place: str) -> None:
-    """A header that names our fields must have them in our order: x y z qx qy qz qw is a likely mix-up."""
-    if set(names) & set(_POSE_FIELDS) and tuple(names) != _POSE_FIELDS:
-        raise _UsageError(f"{place}: the columns must be {','.join(_POSE_FIELDS)}, not {','.join(names)}")
+def _check_header(cells: list[str], place: str) -> None:
+    """Raises unless the cells name our fields in our order: x y z qx qy qz qw is a likely mix-up."""
+    fields = []
+    for cell in cells:
+        field = _field(cell)
+        if field is None:
+            raise _UsageError(
+                f"{place}: {cell.strip()!r:.80} is neither a number nor one of the columns {','.join(_POSE_FIELDS)}"
+            )
+        fields.append(field)
+    if tuple(fields) != _POSE_FIELDS:
+        raise _UsageError(f"{place}: the columns must be {','.join(_POSE_FIELDS)}, not {','.join(fields)}")
+
+
+def _field(name: str) -> str | None:
+    """Our name of a column such as "pos_x", "px", "X [m]", "quat_w" or "w"."""
+    words = re.sub(r"[\W_]+", " ", name.lower()).strip()
+    match = _COLUMN.fullmatch(words)
+    if match is None:
+        return None
+    position, quaternion = match.groups()
+    return position or f"q{quaternion or 'w'}"
 
 
 def _is_number(text: str) -> bool:
@@ -340,10 +384,13 @@ def _is_number(text: str) -> bool:
 
 
 def _read_json(path: Path) -> _Targets:
+    text = path.read_text(encoding="utf-8-sig")
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(text)
     except json.JSONDecodeError as error:
         raise _UsageError(f"{path}:{error.lineno}: not JSON: {error.msg}") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise _UsageError(f"{path}: {error}") from None
     rows = document.get("targets") if isinstance(document, dict) else document
     if not isinstance(rows, list):
         raise _UsageError(f'{path}: expected a list of targets, or {{"targets": [...]}}')
@@ -353,12 +400,15 @@ def _read_json(path: Path) -> _Targets:
         if not (isinstance(row, list) and len(row) == 7 and all(type(x) in (int, float) for x in row)):
             fields = " ".join(_POSE_FIELDS)
             raise _UsageError(f"{path}: target {i}: expected 7 numbers ({fields}), got {row!r:.80}")
+        if any(abs(x) > sys.float_info.max for x in row):
+            raise _UsageError(f"{path}: target {i}: a number is too large")
     return np.array(rows, dtype=float).reshape(-1, 7), lambda i: f"{path}: target {i}"
 
 
 def _read_npy(path: Path) -> _Targets:
     try:
-        array = np.load(path, allow_pickle=False)
+        with path.open("rb") as file:
+            array = np.lib.format.read_array(file, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise _UsageError(f"{path}: not an .npy file of numbers: {error}") from None
     try:
@@ -415,7 +465,8 @@ def _write_json(path: Path, result: hjcdik.Result, solver: hjcdik.Solver) -> Non
 
 
 def _write_npy(path: Path, result: hjcdik.Result, solver: hjcdik.Solver) -> None:
-    np.save(path, result.q)
+    with path.open("wb") as file:  # to a name np.save would add another suffix than its own spelling
+        np.save(file, result.q)
 
 
 _READERS: dict[str, Callable[[Path], _Targets]] = {".csv": _read_csv, ".json": _read_json, ".npy": _read_npy}
@@ -431,6 +482,15 @@ def _suffix(path: str, known: Iterable[str]) -> str:
     if suffix not in known:
         raise _UsageError(f"{path}: the file's name must end with one of {', '.join(known)}")
     return suffix
+
+
+def _check_output(name: str) -> None:
+    _suffix(name, _WRITERS)
+    path = Path(name)
+    if path.is_dir():
+        raise _UsageError(f"{path}: is a folder; --output takes a file")
+    if not path.parent.is_dir():
+        raise _UsageError(f"{path}: there is no folder {path.parent}")
 
 
 def _print_rows(result: hjcdik.Result, solver: hjcdik.Solver) -> None:

@@ -74,7 +74,6 @@ inline void expect_sound(const Robot& robot, const std::vector<Pose>& targets, c
   ASSERT_EQ(result.count.size(), targets.size());
   ASSERT_EQ(result.outcome.size(), targets.size());
   ASSERT_EQ(result.stats.size(), options.stats ? targets.size() : 0);
-  const double bar = options.precision == Precision::fp32 ? 1e-5 : 1e-6;
   for (std::int64_t t = 0; t < result.targets; t++) {
     const Pose& target = targets[std::size_t(t)];
     const std::int64_t count = result.count[std::size_t(t)];
@@ -85,6 +84,7 @@ inline void expect_sound(const Robot& robot, const std::vector<Pose>& targets, c
     const double far = std::hypot(target[0], target[1], target[2]);
     const double rounding = 1e-13 * std::max(1.0, robot.chain().length) + 2e-15 * far;
     double last_score = 0;
+    bool last_converged = true;
     for (std::int64_t r = 0; r < result.capacity; r++) {
       const Row found = row(result, t, r);
       if (r >= count) {
@@ -105,9 +105,14 @@ inline void expect_sound(const Robot& robot, const std::vector<Pose>& targets, c
       ASSERT_NEAR(std::hypot(std::hypot(pose[3], pose[4]), std::hypot(pose[5], pose[6])), 1, 1e-14);
       ASSERT_NEAR(found.pos_err_m, error.distance, rounding);
       ASSERT_NEAR(found.ori_err_rad, error.angle, 1e-13 * std::max(1, robot.dof()));
-      const bool converged = found.pos_err_m < bar && found.ori_err_rad < bar;
-      ASSERT_EQ(converged, outcome == Outcome::solved) << "target " << t << " row " << r;
-      if (outcome == Outcome::approximate) {
+      const bool converged = found.pos_err_m < 1e-6 && found.ori_err_rad < 1e-6;
+      // Without a polish rows of both kinds stand together.
+      if (r == 0 || options.precision != Precision::fp32) {
+        ASSERT_EQ(converged, outcome == Outcome::solved) << "target " << t << " row " << r;
+      }
+      ASSERT_LE(converged, last_converged) << "target " << t << " row " << r;
+      last_converged = converged;
+      if (!converged) {
         const double score = found.pos_err_m + 0.3 * found.ori_err_rad;
         ASSERT_GE(score, last_score) << "target " << t << " row " << r;
         last_score = score;
