@@ -276,8 +276,14 @@ void all_paths(const Robot& robot, cuda::Device& device) {
     if (variant == 4) options.precision = Precision::fp32;
     if (variant == 5) options.batch_size = 3, options.seed = 5;
     const Result result = solver.solve(TargetView{targets.data(), n}, options);
-    const std::int64_t solved = std::count(result.outcome.begin(), result.outcome.end(), Outcome::solved);
-    expect(solved >= n - 3, "a variant of the options");
+    // Without a polish rows are good to 1e-5 only.
+    std::int64_t good = 0;
+    for (std::int64_t t = 0; t < n; t++) {
+      const std::size_t first = std::size_t(t * options.num_solutions);
+      const double bar = options.precision == Precision::fp32 ? 1e-5 : 1e-6;
+      good += result.pos_err_m[first] < bar && result.ori_err_rad[first] < bar;
+    }
+    expect(good >= n - 3, "a variant of the options");
     if (variant != 0) continue;
     DeviceArrays arrays(device, n * 4, robot.dof());
     arrays.upload(targets, n);

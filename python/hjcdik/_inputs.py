@@ -151,12 +151,13 @@ def from_matrices(matrices: Array, name: str) -> Array:
             fault = f"has the last row {' '.join(f'{x:.10g}' for x in matrices[i, 3])} instead of 0 0 0 1"
         elif not defect[i] <= _ROTATION_TOLERANCE:
             fault = (
-                f"has a rotation part R that is not orthonormal: R^T R is off the identity by {defect[i]:.2g}, "
-                f"more than {_ROTATION_TOLERANCE:g}"
+                "has a rotation part R that is not orthonormal: R^T R is off the identity by "
+                f"{defect[i]:.2g}, more than {_ROTATION_TOLERANCE:g}"
             )
         else:
             fault = f"has a rotation part that mirrors (determinant {determinant[i]:.3g})"
-        raise ValueError(f"{name}[{i}]: the matrix {fault}" if len(matrices) > 1 else f"{name}: the matrix {fault}")
+        row = f"{name}[{i}]" if len(matrices) > 1 else name
+        raise ValueError(f"{row}: the matrix {fault}")
 
     # Every component of the quaternion is one quarter of these sums, squared; the largest is taken from
     # its own sum and the others from sums and differences off the diagonal, so nothing cancels.

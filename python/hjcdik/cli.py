@@ -245,7 +245,10 @@ def _solve(options: argparse.Namespace) -> int:
     elapsed = time.perf_counter() - start
 
     if options.output:
-        _WRITERS[_suffix(options.output, _WRITERS)](Path(options.output), result, solver)
+        try:
+            _WRITERS[_suffix(options.output, _WRITERS)](Path(options.output), result, solver)
+        except OSError as error:
+            raise _UsageError(f"{options.output}: {error.strerror or error}") from None
     if options.json:
         print(json.dumps(_document(result, solver), allow_nan=False))
     elif not options.output:
@@ -342,7 +345,7 @@ def _read_csv(path: Path) -> _Targets:
                     _check_header(cells, place)
                     continue
                 bad = next(cell for cell in cells if not _is_number(cell))
-                raise _UsageError(f"{place}: {bad.strip()!r} is not a number") from None
+                raise _UsageError(f"{place}: {bad.strip()!r:.80} is not a number") from None
             first = False
             if len(row) != 7:
                 raise _UsageError(f"{place}: expected 7 values ({' '.join(_POSE_FIELDS)}), got {len(row)}")
@@ -357,8 +360,9 @@ def _check_header(cells: list[str], place: str) -> None:
     for cell in cells:
         field = _field(cell)
         if field is None:
+            known = ",".join(_POSE_FIELDS)
             raise _UsageError(
-                f"{place}: {cell.strip()!r:.80} is neither a number nor one of the columns {','.join(_POSE_FIELDS)}"
+                f"{place}: {cell.strip()!r:.80} is neither a number nor one of the columns {known}"
             )
         fields.append(field)
     if tuple(fields) != _POSE_FIELDS:
@@ -400,7 +404,7 @@ def _read_json(path: Path) -> _Targets:
         if not (isinstance(row, list) and len(row) == 7 and all(type(x) in (int, float) for x in row)):
             fields = " ".join(_POSE_FIELDS)
             raise _UsageError(f"{path}: target {i}: expected 7 numbers ({fields}), got {row!r:.80}")
-        if any(abs(x) > sys.float_info.max for x in row):
+        if any(type(x) is int and abs(x) > sys.float_info.max for x in row):
             raise _UsageError(f"{path}: target {i}: a number is too large")
     return np.array(rows, dtype=float).reshape(-1, 7), lambda i: f"{path}: target {i}"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import decimal
+import fractions
 import inspect
 import logging
 import os
@@ -98,7 +100,7 @@ def test_info_is_immutable_and_portable() -> None:
         info.dof = 3  # type: ignore[misc]
     with pytest.raises(TypeError):
         info.locked_joints["j1"] = 1.0  # type: ignore[index]
-    for twin in (pickle.loads(pickle.dumps(info)), copy.deepcopy(info)):
+    for twin in (*(pickle.loads(pickle.dumps(info, p)) for p in range(6)), copy.deepcopy(info)):
         assert twin == info
         assert hash(twin) == hash(info)
     assert dataclasses.asdict(info)["locked_joints"] == {"j1": 0.5}
@@ -166,6 +168,28 @@ def test_a_robot_is_a_path_or_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert all(info == infos[0] for info in infos)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs names that are any bytes")
+def test_a_path_need_not_be_utf8(tmp_path: Path) -> None:
+    path = os.fsdecode(bytes(tmp_path) + b"/\xff x.urdf")
+    with pytest.raises(hjcdik.ModelError, match=r"\\xff x.urdf: cannot be read"):
+        hjcdik.Solver(path, ee_link="l3")
+    Path(path).write_text(planar())
+    assert hjcdik.Solver(path, ee_link="l3").info.dof == 2
+    with pytest.raises(ValueError, match=r"\\xff x.urdf.*l9"):
+        hjcdik.Solver(path, ee_link="l9")
+    with pytest.raises(ValueError, match=r"UTF-8"):
+        hjcdik.Solver("<robot name='\udcff'/>", ee_link="l3")
+
+
+def test_a_urdf_is_read_up_to_64_mib(tmp_path: Path) -> None:
+    path = tmp_path / "arm.urdf"
+    path.touch()
+    for size in (64 * 2**20 + 1, 2**40):  # the whole of the second, a sparse file, fits into no memory
+        os.truncate(path, size)
+        with pytest.raises(hjcdik.ModelError, match=r"arm\.urdf.*larger than 64 MiB"):
+            hjcdik.Solver(path, ee_link="l3")
+
+
 def test_an_unknown_robot_is_answered_with_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"'pandas'.*did you mean 'panda'.*iiwa14, ur5e, fetch"):
         hjcdik.Solver("pandas")
@@ -204,6 +228,9 @@ def test_a_urdf_needs_a_tool_link() -> None:
         ({"ee_link": ["panda_hand", "panda_link7"]}, "several tips"),
         ({"ee_link": ""}, "ee_link must not be empty"),
         ({"ee_link": 3}, "ee_link must be"),
+        ({"ee_link": b"panda_hand"}, r"ee_link must be the name of a link.*not b'panda_hand'"),
+        ({"ee_link": "\udcff"}, r"ee_link is no valid Unicode text: '\\udcff'"),
+        ({"locked_joints": {"\udcff": 0.0}}, "locked_joints is no valid Unicode text"),
         ({"spheres": "panda_foam"}, "spheres must be None"),
         ({"device": -1}, "device must be at least 0"),
         ({"device": True}, "device must be an integer"),
@@ -352,10 +379,11 @@ def test_matrices_become_the_right_quaternions() -> None:
     ("change", "message"),
     [
         ({(0, 0): 1.00001}, "not orthonormal"),
-        ({(0, 1): 1e-5}, "not orthonormal"),
+        ({(0, 1): 3e-5}, "not orthonormal: .* off the identity by 3e-05, more than 1e-05"),
         ({(0, 0): 1e200}, "not orthonormal"),
         ({(2, 2): -1.0}, "mirrors"),
-        ({(3, 0): 0.1}, "last row"),
+        ({(3, 0): 0.1}, "last row 0.1 0 0 1 instead of 0 0 0 1"),
+        ({(3, 1): 2e-9}, "last row 0 2e-09 0 1"),
         ({(3, 3): 2.0}, "last row"),
         ({(0, 3): np.nan}, "not finite"),
         ({(1, 1): np.inf}, "not finite"),
@@ -371,6 +399,46 @@ def test_matrices_that_are_no_rigid_transform(
         panda.solve(matrices, collision=None)
     with pytest.raises(ValueError, match=f"poses: .*{message}"):
         panda.solve(matrices[2], collision=None)
+
+
+def test_rounded_matrices_are_taken(panda: hjcdik.Solver) -> None:
+    poses = panda.sample_targets(200)
+    matrices = np.array([matrix(pose) for pose in poses]).round(6)
+    matrices[:, 3] += 1e-10
+    found = hjcdik._inputs.poses(matrices)
+    alignment = np.abs(np.sum(found[:, 3:] * poses[:, 3:], axis=1))
+    np.testing.assert_allclose(alignment, 1, rtol=0, atol=1e-11)
+
+
+def test_masked_values_are_refused(panda: hjcdik.Solver) -> None:
+    targets = np.ma.masked_array(panda.sample_targets(2))
+    expected = panda.solve(targets.data, collision=None)
+    np.testing.assert_array_equal(panda.solve(targets, collision=None).q, expected.q)  # nothing is masked
+    targets[1, 2] = np.ma.masked
+    with pytest.raises(ValueError, match="poses has masked values"):
+        panda.solve(targets, collision=None)
+
+
+def test_objects_that_are_real_numbers_are_taken(panda: hjcdik.Solver) -> None:
+    numbers = [decimal.Decimal("0.5"), fractions.Fraction(1, 8), np.float32(0.5), 0, 1, 0.0, np.int8(0)]
+    expected = panda.solve([0.5, 0.125, 0.5, 0, 1, 0, 0], collision=None).q
+    for target in (numbers, np.array(numbers, dtype=object)):
+        np.testing.assert_array_equal(panda.solve(target, collision=None).q, expected)
+    for bad in ("0.5", None, True, np.True_, 1j, [0.5], decimal.Decimal("sNaN"), 10**400):
+        target = np.array(numbers, dtype=object)
+        target[0] = bad
+        with pytest.raises(ValueError, match="poses"):
+            panda.solve(target, collision=None)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.skipif(np.finfo(np.longdouble).max == np.finfo(float).max, reason="long double is double")
+def test_long_doubles_that_overflow_are_refused_without_a_warning(panda: hjcdik.Solver) -> None:
+    target = np.array([0, 0, 1, 1, 0, 0, 0], np.longdouble)
+    panda.solve(target, collision=None)
+    target[0] = np.longdouble("1e400")
+    with pytest.raises(ValueError, match="x is inf"):
+        panda.solve(target, collision=None)
 
 
 def test_arrays_on_a_device_are_refused(panda: hjcdik.Solver) -> None:
@@ -424,6 +492,7 @@ def test_arrays_on_a_device_are_refused(panda: hjcdik.Solver) -> None:
         ({"collision_margin_m": 0.01}, "collision_margin_m needs"),
         ({"collision_margin_m": -1}, "collision_margin_m must not be negative"),
         ({"collision_margin_m": np.inf}, "collision_margin_m must be finite"),
+        ({"collision_margin_m": np.zeros(2)}, "collision_margin_m must be a number, not array"),
         ({"collision_margin_m": "0"}, "collision_margin_m must be a number"),
         ({"self_collision": False}, "self_collision=False needs"),
         ({"self_collision": 0}, "self_collision must be True or False"),
@@ -551,6 +620,25 @@ def test_typing_information_is_installed() -> None:
     package = Path(hjcdik.__file__).parent
     assert (package / "py.typed").exists()
     assert (package / "_core.pyi").exists()
+
+
+def test_type_checkers_accept_what_is_accepted(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    program = (
+        "import numpy as np, hjcdik\n"
+        "n = np.int64(2)\n"
+        "collision: str | None = None\n"
+        "precision: str = 'auto'\n"
+        "solver = hjcdik.Solver(device=n, threads=n)\n"
+        "targets = solver.sample_targets(n, seed=n)\n"
+        "result = solver.solve(targets, num_solutions=n, batch_size=n, seed=n, coarse_sweeps=n,\n"
+        "                      collision=collision, precision=precision)\n"
+        "row: hjcdik.TargetResult = result[n]\n"
+        "part: hjcdik.Result = result[1:]\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

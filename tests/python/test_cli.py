@@ -170,8 +170,10 @@ def test_targets_from_files(
         "plain.csv": rows,
         "head.csv": "# from a test\nx, y, z, qw, qx, qy, qz\n\n" + rows + "\n# the end\n",
         "bom.csv": "\ufeffx,y,z,qw,qx,qy,qz\r\n" + rows.replace("\n", "\r\n"),
-        "other.csv": "a,b,c,d,e,f,g\n" + rows,
+        "units.csv": "X [m],y_m,z m,quat_w,q_x,qy,Quaternion.z\n" + rows,
+        "short.csv": "px,pos_y,position z,w,qx,qy,qz\n" + rows,
         "list.json": json.dumps(targets.tolist()),
+        "bom.json": "\ufeff" + json.dumps(targets.tolist()),
         "object.JSON": json.dumps({"targets": targets.tolist(), "more": 1}),
     }
     for name, content in files.items():
@@ -191,6 +193,21 @@ def test_targets_from_files(
         ("a.csv", "1,2,3,1,0,0\n", "a.csv:1: expected 7 values (x y z qw qx qy qz), got 6"),
         ("a.csv", "# c\n\nx,y,z,qw,qx,qy,qz\n0,0,1,1,0,0,o\n", "a.csv:4: 'o' is not a number"),
         ("a.csv", "x,y,z,qx,qy,qz,qw\n0,0,1,0,0,0,1\n", "a.csv:1: the columns must be x,y,z,qw,qx,qy,qz"),
+        ("a.csv", "x m,y m,z m,quat_x,quat_y,quat_z,quat_w\n0,0,1,0,0,0,1\n", "a.csv:1: the columns must be"),
+        ("a.csv", "x,y,z\n0,0,1\n", "a.csv:1: the columns must be x,y,z,qw,qx,qy,qz, not x,y,z\n"),
+        (
+            "a.csv",
+            "a,b,c,d,e,f,g\n0,0,1,1,0,0,0\n",
+            "a.csv:1: 'a' is neither a number nor one of the columns",
+        ),
+        ("a.csv", "x mm,y mm,z mm,qw,qx,qy,qz\n0,0,1,1,0,0,0\n", "a.csv:1: 'x mm' is neither"),
+        ("a.csv", "0.5;0.1;0.4;0;1;0;0\n0,0,1,1,0,0,0\n", "a.csv:1: '0.5;0.1;0.4;0;1;0;0' is neither"),
+        ("a.csv", "O.5,O.1,O.4,O,I,O,O\n0,0,1,1,0,0,0\n", "a.csv:1: 'O.5' is neither"),
+        ("a.csv", "O.5,0.1,0.4,0,1,0,0\n", "a.csv:1: 'O.5' is not a number"),
+        ("a.csv", "x,y,z,qw,qx,qy,qz\nx,y,z,qw,qx,qy,qz\n", "a.csv:2: 'x' is not a number"),
+        ("a.csv", "", "a.csv: no targets in it"),
+        ("a.csv", "# nothing\nx,y,z,qw,qx,qy,qz\n", "a.csv: no targets in it"),
+        ("a.csv", "1" * 200_000, "a.csv: field larger than"),
         ("a.csv", "0,0,1,1,0,0,0\nx,y,z,qw,qx,qy,qz\n", "a.csv:2: 'x' is not a number"),
         ("a.csv", "0,0,1,1,0,0,0\n\n0,0,nan,1,0,0,0\n", "a.csv:3: z is nan"),
         ("a.csv", "x,y,z,qw,qx,qy,qz\n0,0,1,0,0,0,0\n", "a.csv:2: the quaternion (qw qx qy qz) is zero"),
@@ -200,6 +217,12 @@ def test_targets_from_files(
         ("a.json", '[[0,0,1,1,0,0,"0"]]', "a.json: target 0: expected 7 numbers"),
         ("a.json", '{"poses": []}', "a.json: expected a list of targets"),
         ("a.json", "[[0,0,1,1,0,0,0], [0,0,NaN,1,0,0,0]]", "a.json: target 1: z is nan"),
+        ("a.json", "[]", "a.json: no targets in it"),
+        ("a.json", f"[[{10**400},0,1,1,0,0,0]]", "a.json: target 0: a number is too large"),
+        ("a.json", f"[[{'9' * 5000},0,1,1,0,0,0]]", "a.json: "),
+        ("a.json", "[" * 100_000, "a.json: lists are nested too deeply"),
+        ("a.json", b"\xff[]", "a.json: not UTF-8 text"),
+        ("a.npy", b"PK\x03\x04", "a.npy: not an .npy file"),
         ("a.npy", "nothing", "a.npy: not an .npy file"),
         ("a.txt", "", "must end with one of .csv, .json, .npy"),
     ],
@@ -221,6 +244,8 @@ def test_bad_arrays(capsys: pytest.CaptureFixture[str], tmp_path: Path, targets:
     assert "a.npy: row 2: the quaternion (qw qx qy qz) is zero" in error_of(
         capsys, "solve", "panda", "--targets", str(path)
     )
+    np.save(path, targets[:0])
+    assert "a.npy: no targets in it" in error_of(capsys, "solve", "panda", "--targets", str(path))
     np.save(path, np.array([None]), allow_pickle=True)
     assert "a.npy: not an .npy file of numbers" in error_of(capsys, "solve", "panda", "--targets", str(path))
 
@@ -230,8 +255,10 @@ def test_bad_arrays(capsys: pytest.CaptureFixture[str], tmp_path: Path, targets:
     [
         (["info", "pandas"], "did you mean 'panda'"),
         (["solve", "panda", "--targets", "none.csv"], "none.csv: No such file or directory"),
-        (["solve", "panda", "--random", "0"], "at least 1"),
-        (["solve", "panda", "--random", "1", "--seed", "-1"], "seed"),
+        (["solve", "panda", "--random", "0"], "--random must be at least 1, not 0"),
+        (["solve", "panda", "--random", "1", "--seed", "-1"], "--seed must be in [0, 4294967295], not -1"),
+        (["solve", "panda", "--random", "1", "--seed", "4294967296"], "--seed must be in [0, 4294967295]"),
+        (["solve", "panda", "--pose", *POSE, "--seed", "4294967296"], "--seed must be in [0, 4294967295]"),
         (["solve", "panda", "--random", "1", "--num-solutions", "0"], "num_solutions"),
         (["solve", "panda", "--random", "1", "--batch-size", "-2"], "batch_size"),
         (["solve", "panda", "--random", "1", "--threads", "0"], "threads"),
@@ -241,8 +268,9 @@ def test_bad_arrays(capsys: pytest.CaptureFixture[str], tmp_path: Path, targets:
         (["solve", "panda", "--random", "1", "--output", "rows.txt"], "rows.txt: the file's name must end"),
         (
             ["solve", "panda", "--random", "1", "--output", "no/folder/rows.csv"],
-            "no/folder/rows.csv: No such file",
+            "no/folder/rows.csv: there is no folder no/folder",
         ),
+        (["solve", "panda", "--random", "1", "--output", "folder.csv"], "folder.csv: is a folder"),
     ],
 )
 def test_bad_arguments(
@@ -250,7 +278,18 @@ def test_bad_arguments(
     arguments: list[str], message: str,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.csv").mkdir()
     assert message in error_of(capsys, *arguments)
+
+
+@pytest.mark.parametrize("output", ["no/folder/rows.csv", "folder.csv"])
+def test_a_bad_output_is_found_before_the_work(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "_solve_in_slices", lambda *_: pytest.fail("it solved first"))
+    assert output in error_of(capsys, "solve", "panda", "--random", "1", "--output", output)
 
 
 @pytest.mark.parametrize(
@@ -292,6 +331,13 @@ def test_output_files(
     assert {row["outcome"] for row in rows if row["target"] == "1"} == {"approximate"}
     document(capsys, 1, *common, str(tmp_path / "both.json"), "--json")
     assert (tmp_path / "both.json").exists()
+
+
+def test_suffixes_in_capitals(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for suffix in ("CSV", "Json", "NPY"):
+        text_of(capsys, 0, "solve", "panda", "--pose", *POSE, "--output", str(tmp_path / f"o.{suffix}"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["o.CSV", "o.Json", "o.NPY"]
+    assert np.load(tmp_path / "o.NPY").shape == (1, 1, 7)
 
 
 class Terminal(io.StringIO):
@@ -358,3 +404,56 @@ def test_a_closed_pipe_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+def in_a_shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The command with these arguments and redirections."""
+    line = f'"$PYTHON" -m hjcdik {line}'
+    environment = {**os.environ, "PYTHON": sys.executable, **variables}
+    return subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+def test_closed_streams_are_no_error(tmp_path: Path) -> None:
+    pose = " ".join(POSE)
+    for redirection in (">&-", "2>&-", ">&- 2>&-"):
+        output = tmp_path / "o.csv"
+        done = in_a_shell(f"solve panda --pose {pose} --output '{output}' {redirection}")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert output.read_text().startswith("target,")
+        output.unlink()
+    assert in_a_shell("info >&-").returncode == 0
+    assert in_a_shell("solve panda --random 0 2>&-").returncode == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    done = in_a_shell("info panda > /dev/full")
+    assert (done.returncode, done.stderr) == (2, "hjcdik: error: No space left on device\n")
+    for suffix in ("csv", "json", "npy"):
+        output = tmp_path / f"o.{suffix}"
+        output.symlink_to("/dev/full")
+        done = in_a_shell(f"solve panda --random 1000 --output '{output}'")
+        assert (done.returncode, done.stderr) == (2, f"hjcdik: error: {output}: No space left on device\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs names that are any bytes")
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    name = os.fsdecode(bytes(tmp_path) + b"/\xff x")
+    Path(name + ".urdf").write_text(planar())
+    assert in_a_shell('info "$NAME.urdf" --ee-link l3', NAME=name).returncode == 0
+    Path(name + ".urdf").write_text("<robot>")
+    Path(name + ".json").write_text("[")
+    for line in (
+        'info "$NAME.urdf" --ee-link l3',
+        'info "$NAME"',
+        'info panda --ee-link "$NAME"',
+        'info panda --device "$NAME"',
+        'solve panda --targets "$NAME.json"',
+        'solve panda --targets "$NAME.csv"',
+        'solve panda --random 1 --output "$NAME/o.csv"',
+    ):
+        done = in_a_shell(line, NAME=name)
+        assert done.returncode == 2, line
+        assert done.stderr.startswith("hjcdik: error: "), line
+        assert done.stderr.count("\n") == 1, line

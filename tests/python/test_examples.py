@@ -1,5 +1,6 @@
 """Every example runs to its end; each exits with an error if its own check fails."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,14 @@ def test_example(path: Path) -> None:
 
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 4
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/robots.md"])
+def test_python_in_the_documentation_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / name).read_text(), re.DOTALL | re.MULTILINE)
+    assert blocks
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(blocks), {})
 
 
 def test_demo_solves_every_preset() -> None:

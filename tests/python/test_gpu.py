@@ -422,8 +422,7 @@ def test_a_second_process_does_not_compile(tmp_path: Path) -> None:
     warm = float(program(SECONDS, HJCDIK_CACHE_DIR=tmp_path, HJCDIK_NVRTC="/nowhere/libnvrtc.so"))
     assert entries(tmp_path) == stored
     print(f"a new robot: {cold * 1e3:.1f} ms cold, {warm * 1e3:.1f} ms warm")
-    assert warm < 0.2
-    assert warm < cold / 2
+    assert warm < 0.2  # NVRTC is out of reach: nothing was compiled
 
 
 def test_a_damaged_program_is_compiled_again(tmp_path: Path) -> None:
