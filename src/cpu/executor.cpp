@@ -34,20 +34,23 @@ void solve(const Lanes& lanes, int threads, const Problem& problem, const Result
            const std::function<void(std::int64_t)>& progress) {
   const std::int64_t targets = problem.targets.rows;
   const std::int64_t per_target = hits_per_target(problem.options);
-  std::int64_t chunk = std::clamp<std::int64_t>(kChunkRows / per_target, 1, kChunkTargets);
-  if (threads > 1) {
-    // Sixteen pieces a thread even out targets of unequal cost and threads of unequal speed.
-    chunk = std::min(chunk, std::max<std::int64_t>((targets + 16 * threads - 1) / (16 * threads),
-                                                   std::max<std::int64_t>(1, kParallelRows / per_target)));
-  }
+  const std::int64_t largest = std::clamp<std::int64_t>(kChunkRows / per_target, 1, kChunkTargets);
+  const std::int64_t smallest = std::min(largest, std::max<std::int64_t>(1, kParallelRows / per_target));
+  // Pieces shrink towards the end, where they even out targets of unequal cost and threads of unequal speed.
+  const auto piece_at = [&](std::int64_t first) {
+    return threads == 1 ? largest : std::clamp((targets - first) / (2 * threads), smallest, largest);
+  };
   std::atomic<std::int64_t> next{0}, done{0};
   const auto caller = std::this_thread::get_id();
   const std::function<void()> work = [&] {
     thread_local Worker worker;
     for (;;) {
-      const std::int64_t first = next.fetch_add(chunk, std::memory_order_relaxed);
+      std::int64_t first = next.load(std::memory_order_relaxed);
+      while (first < targets &&
+             !next.compare_exchange_weak(first, first + piece_at(first), std::memory_order_relaxed)) {
+      }
       if (first >= targets) return;
-      const std::int64_t count = std::min(chunk, targets - first);
+      const std::int64_t count = std::min(piece_at(first), targets - first);
       try {
         LanesEngine engine(lanes);
         worker.solve(engine, problem, first, count, out);
@@ -59,7 +62,7 @@ void solve(const Lanes& lanes, int threads, const Problem& problem, const Result
       }
     }
   };
-  const std::int64_t pieces = (targets + chunk - 1) / chunk;
+  const std::int64_t pieces = (targets + piece_at(0) - 1) / piece_at(0);
   run_parallel(int(std::min<std::int64_t>(threads, pieces)) - 1, work);
   if (progress) progress(done.load());
 }
