@@ -62,7 +62,8 @@ class Search {
   }
 
  private:
-  // Lanes a target gets at most: most targets are solved by their first few starts, and to begin one costs too.
+  // Lanes a target gets at most: most targets are solved by their first few starts, and to begin one costs
+  // too.
   static constexpr int kAhead = 8;
 
   void iterate() {

@@ -38,21 +38,11 @@ std::string mutate(std::string xml, std::mt19937_64& random) {
                           "-",  "${x}", "<robot>", "]]>", "<!--", "&#0;", "0 0 0"};
   for (int n = 1 + static_cast<int>(random() % 3); n > 0 && !xml.empty(); --n) {
     switch (random() % 7) {
-      case 0:
-        xml[at(xml.size())] = static_cast<char>(random());
-        break;
-      case 1:
-        xml[at(xml.size())] ^= static_cast<char>(1 << (random() % 7));
-        break;
-      case 2:
-        xml.resize(at(xml.size()));
-        break;
-      case 3:
-        xml.insert(at(xml.size()), pieces[random() % std::size(pieces)]);
-        break;
-      case 4:
-        xml.erase(at(xml.size()), 1 + at(20));
-        break;
+      case 0: xml[at(xml.size())] = static_cast<char>(random()); break;
+      case 1: xml[at(xml.size())] ^= static_cast<char>(1 << (random() % 7)); break;
+      case 2: xml.resize(at(xml.size())); break;
+      case 3: xml.insert(at(xml.size()), pieces[random() % std::size(pieces)]); break;
+      case 4: xml.erase(at(xml.size()), 1 + at(20)); break;
       default: {  // take out, double or move a whole element
         const std::size_t begin = xml.find('<', at(xml.size()));
         const std::size_t end = begin == std::string::npos ? begin : xml.find("/>", begin);
