@@ -37,6 +37,14 @@ struct ChainConstants {
   S cos_end, sin_end;
 };
 
+// Where a tool can be at all: no farther than `radius` from the first joint's origin, with `wrist`, a point
+// of the tool, between span[0] and span[1] from `anchor`, a point of the base.
+struct Reach {
+  double radius = 0;
+  double anchor[3] = {0, 0, 0}, wrist[3] = {0, 0, 0};
+  double span[2] = {0, 0};
+};
+
 }  // namespace hjcdik::core
 
 #ifdef HJCDIK_CORE_IS_PRIVATE
@@ -44,5 +52,6 @@ namespace hjcdik::HJCDIK_CORE {
 using core::ChainConstants;
 using core::JointConstants;
 using core::kMaxDof;
+using core::Reach;
 }  // namespace hjcdik::HJCDIK_CORE
 #endif

@@ -51,6 +51,11 @@ HJCDIK_FN Start start_of_job(int job, int warm_rows, int starts_per_candidate) {
 constexpr int kStallIteration = 6;
 // A start that ends within this many tolerances is left to the polish.
 constexpr float kNearEnough = 10.0f;
+// What ranks ends that are off target: metres, a radian counting as 0.3.
+template <class Real>
+HJCDIK_FN Real end_score(Real distance, Real angle) {
+  return distance + Real(0.3) * angle;
+}
 HJCDIK_FN float stall_ratio(int candidate, int start) { return candidate + start < 8 ? 0.81f : 1e30f; }
 
 // The part of every joint's range, about its middle, that a random start is drawn from: a fifth for the

@@ -4,6 +4,7 @@
 // not change its answer. So no product is fused with a sum here.
 #pragma once
 
+#include "core/chain.h"
 #include "core/frame.h"
 
 namespace hjcdik::HJCDIK_CORE {
@@ -73,6 +74,21 @@ HJCDIK_FN void target_start(const double* target, const double* r, const double*
     }
     start[9 + i] = (Exact(r[i]) * p[0] + Exact(r[3 + i]) * p[1] + Exact(r[6 + i]) * p[2]).v;
   }
+}
+
+// False only if a target is beyond `reach`, whose room is for rounding: here the last bit does not matter.
+// r: the target's rotation; base: as for target_start.
+HJCDIK_FN bool may_reach(const Reach& reach, const double* target, const double* r, const double* base) {
+  double from_first = 0, from_anchor = 0;
+  for (int i = 0; i < 3; i++) {
+    const double a = target[i] - base[9 + i];
+    from_first += a * a;
+    const double b = target[i] + r[3 * i] * reach.wrist[0] + r[3 * i + 1] * reach.wrist[1] +
+                     r[3 * i + 2] * reach.wrist[2] - reach.anchor[i];
+    from_anchor += b * b;
+  }
+  return from_first <= reach.radius * reach.radius && from_anchor >= reach.span[0] * reach.span[0] &&
+         from_anchor <= reach.span[1] * reach.span[1];
 }
 
 // Of a row-major rotation matrix, by its largest component (Shepperd, "Quaternion from rotation

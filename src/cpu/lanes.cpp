@@ -296,7 +296,7 @@ class Search {
 
   // Keeps the `near_capacity` best ends that did not converge: a heap with the worst on top.
   void add_near_hit(TargetState& t, int lane, int job) {
-    const float score = distance_[lane] + 0.3f * angle_[lane];
+    const float score = end_score(distance_[lane], angle_[lane]);
     const std::int64_t top = std::int64_t(&t - task_.targets) * task_.near_capacity;
     int r;
     if (t.near_hits < task_.near_capacity) {

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cuda/kernels/params.h"
 #include "cuda/nvrtc.hpp"
 #include "model/embedded.hpp"
 #include "store/store.hpp"
@@ -52,6 +53,24 @@ std::string device_problem() try {
   return "";
 } catch (const DeviceError& error) {
   return error.what();
+}
+
+std::vector<std::string> device_names() {
+  std::vector<std::string> names;
+  if (!driver_problem().empty()) return names;
+  const Driver& d = driver();
+  int count = 0;
+  if (d.DeviceGetCount(&count) != kSuccess) return names;
+  for (int index = 0; index < count; index++) {
+    CUdevice device = 0;
+    char name[256] = {};
+    if (d.DeviceGet(&device, index) != kSuccess ||
+        d.DeviceGetName(name, int(sizeof name) - 1, device) != kSuccess) {
+      name[0] = '?';
+    }
+    names.emplace_back(name);
+  }
+  return names;
 }
 
 Device::Device(int index) : driver_(&cuda::driver()), index_(index), process_(getpid()) {}
@@ -189,7 +208,7 @@ Program::Program(std::shared_ptr<Device> device, CUmodule module)
     device_->check(d.ModuleGetFunction(&polish, module_, "hjcdik_polish"),
                    "cuModuleGetFunction(hjcdik_polish)");
     int blocks = 0;
-    device_->check(d.OccupancyMaxActiveBlocksPerMultiprocessor(&blocks, search, 128, 0),
+    device_->check(d.OccupancyMaxActiveBlocksPerMultiprocessor(&blocks, search, kBlock, 0),
                    "cuOccupancyMaxActiveBlocksPerMultiprocessor");
     search_blocks = std::max(1, blocks) * device_->multiprocessors();
   } catch (...) {
@@ -224,8 +243,8 @@ PinnedBuffer::~PinnedBuffer() {
   if (data_ != nullptr && device_->usable_here()) device_->driver().MemFreeHost(data_);
 }
 
-void PinnedBuffer::reserve(std::size_t bytes) {
-  if (bytes <= size_) return;
+bool PinnedBuffer::reserve(std::size_t bytes) {
+  if (bytes <= size_) return false;
   const std::size_t wanted = std::max(bytes, std::size_t(4096));
   if (data_ != nullptr) device_->driver().MemFreeHost(data_);
   data_ = nullptr;
@@ -234,6 +253,7 @@ void PinnedBuffer::reserve(std::size_t bytes) {
                  "cuMemHostAlloc");
   device_->check(device_->driver().MemHostGetDevicePointer(&address_, data_, 0), "cuMemHostGetDevicePointer");
   size_ = wanted;  // not before: a second try must not take a buffer without an address
+  return true;
 }
 
 }  // namespace hjcdik::cuda

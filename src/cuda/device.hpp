@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <hjcdik/error.hpp>
 
@@ -55,6 +56,9 @@ class Device : public std::enable_shared_from_this<Device> {
   int process_;
   std::string name_;
 };
+
+// Of every GPU, by index; empty without a driver.
+std::vector<std::string> device_names();
 
 // Why Device::get(-1) would throw, found without a context; empty where it would not.
 std::string device_problem();
@@ -119,7 +123,7 @@ class PinnedBuffer {
   PinnedBuffer(const PinnedBuffer&) = delete;
   PinnedBuffer& operator=(const PinnedBuffer&) = delete;
 
-  void reserve(std::size_t bytes);
+  bool reserve(std::size_t bytes);  // whether the memory is new
   void* data() const { return data_; }
   CUdeviceptr address() const { return address_; }
 

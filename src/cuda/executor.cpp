@@ -15,7 +15,6 @@
 namespace hjcdik::cuda {
 namespace {
 
-constexpr int kBlock = 128;
 // Lanes a target gets to itself cost the others: with many targets each lane has its own, and the few
 // targets that are still unsolved after these starts go on with a whole warp each.
 constexpr int kPauseJob = 8;
@@ -59,11 +58,7 @@ struct Session {
   // Before the first launch of a solve. The kernels leave the counters at zero, unless something failed.
   void begin(std::size_t mapped_bytes) {
     const Driver& d = device->driver();
-    if (mapped_bytes > mapped_size) {
-      mapped.reserve(mapped_bytes);
-      mapped_size = mapped_bytes;
-      *mailbox() = {};
-    }
+    if (mapped.reserve(mapped_bytes)) *mailbox() = {};
     if (!clean) {
       device->check(d.StreamSynchronize(stream), "cuStreamSynchronize");
       counters.reserve(sizeof(u32) * kCounters);
@@ -92,7 +87,6 @@ struct Session {
   CUstream stream = nullptr;
   DeviceBuffer targets, search_state, results, rows, jobs, counters, seeds;
   PinnedBuffer staging, mapped;
-  std::size_t mapped_size = 0;
   bool clean = false;                 // nothing in the stream, counters zero
   u32 ticket = 0;                     // last one given
   const Program* searcher = nullptr;  // of the solve at hand
@@ -248,9 +242,22 @@ struct Executor::Impl {
     p.group = 32;
     p.fetch = 1;
     p.reach = chain->reach;
-    std::copy_n(chain->anchor, 3, p.anchor);
-    std::copy_n(chain->wrist, 3, p.wrist);
-    std::copy_n(chain->span, 2, p.span);
+    return p;
+  }
+
+  // The same with targets given as poses, whose search state is kept in the session.
+  SearchParams target_params(const SearchArrays& arrays, Session& s, const Problem& problem,
+                             const double* targets, const double* one_target, std::int64_t stride,
+                             CUstream stream) const {
+    const CUdeviceptr base = s.search_state.address();
+    SearchParams p = search_params(s, problem, stream);
+    p.targets = targets;
+    if (one_target != nullptr) std::copy_n(one_target, 7, p.target);
+    p.target_stride = stride;
+    p.hit_q = reinterpret_cast<float*>(base + arrays.hit_q);
+    p.hit_job = reinterpret_cast<int*>(base + arrays.hit_job);
+    p.near_score = reinterpret_cast<float*>(base + arrays.near_score);
+    p.near_job = reinterpret_cast<int*>(base + arrays.near_job);
     return p;
   }
 
@@ -275,17 +282,8 @@ struct Executor::Impl {
     const std::int64_t lanes = std::int64_t(s.searcher->search_blocks) * kBlock;
     const SearchArrays arrays(count, dof);
     s.search_state.reserve(arrays.layout.size());
-    const auto at = [&](std::size_t offset) { return s.search_state.address() + offset; };
-
-    SearchParams p = search_params(s, problem, stream);
-    p.targets = targets;
-    if (one_target != nullptr) std::copy_n(one_target, 7, p.target);
-    p.target_stride = stride;
+    SearchParams p = target_params(arrays, s, problem, targets, one_target, stride, stream);
     p.count = u32(count);
-    p.hit_q = reinterpret_cast<float*>(at(arrays.hit_q));
-    p.hit_job = reinterpret_cast<int*>(at(arrays.hit_job));
-    p.near_score = reinterpret_cast<float*>(at(arrays.near_score));
-    p.near_job = reinterpret_cast<int*>(at(arrays.near_job));
     while (p.group > 1 && count * p.group > lanes) p.group /= 2;
     const bool all_at_once = count * p.group <= lanes;
     const bool pause = p.group < 32 && p.job_end > kPauseJob;
@@ -295,7 +293,7 @@ struct Executor::Impl {
     }
     if (pause) {
       p.pause_job = kPauseJob;
-      p.leftover = reinterpret_cast<u32*>(at(arrays.leftover));
+      p.leftover = reinterpret_cast<u32*>(s.search_state.address() + arrays.leftover);
       p.leftover_count = s.counter(kLeftoverCount);
     }
     const std::int64_t blocks =
@@ -321,18 +319,10 @@ struct Executor::Impl {
                      std::int64_t stride, std::int64_t count, CUdeviceptr list, std::int64_t listed,
                      const PolishParams& outputs, CUstream stream) const {
     const SearchArrays arrays(count, dof);
-    const auto at = [&](std::size_t offset) { return s.search_state.address() + offset; };
-    SearchParams p = search_params(s, problem, stream);
-    p.targets = targets;
-    if (one_target != nullptr) std::copy_n(one_target, 7, p.target);
-    p.target_stride = stride;
+    SearchParams p = target_params(arrays, s, problem, targets, one_target, stride, stream);
     p.list = reinterpret_cast<u32*>(list);
     p.count = u32(listed);
     p.next = s.counter(kNext);
-    p.hit_q = reinterpret_cast<float*>(at(arrays.hit_q));
-    p.hit_job = reinterpret_cast<int*>(at(arrays.hit_job));
-    p.near_score = reinterpret_cast<float*>(at(arrays.near_score));
-    p.near_job = reinterpret_cast<int*>(at(arrays.near_job));
     p.resume = true;
     launch(s.searcher->search, std::min<std::int64_t>((listed + 3) / 4, s.searcher->search_blocks), stream,
            p);
@@ -403,7 +393,7 @@ struct Executor::Impl {
       check(driver().StreamSynchronize(s.stream), "solving");
       host = static_cast<const char*>(s.staging.data());
     }
-    copy_out(host, arrays, first, count, out);
+    copy_out(host, arrays, 0, first, count, out);
 
     // What the polish did not confirm: rare. The search goes on behind it.
     std::vector<u32> retries;
@@ -432,12 +422,7 @@ struct Executor::Impl {
       std::vector<u32> still;
       for (std::int64_t k = 0; k < n; k++) {
         const std::int64_t t = first + retries[std::size_t(k)];
-        std::memcpy(out.q + t * dof, rows + few.q + std::size_t(k * dof) * 8, std::size_t(dof) * 8);
-        std::memcpy(out.pose + t * 7, rows + few.pose + std::size_t(k) * 56, 56);
-        std::memcpy(out.pos_err_m + t, rows + few.distance + std::size_t(k) * 8, 8);
-        std::memcpy(out.ori_err_rad + t, rows + few.angle + std::size_t(k) * 8, 8);
-        std::memcpy(out.count + t, rows + few.found + std::size_t(k) * 8, 8);
-        std::memcpy(out.outcome + t, rows + few.outcome + std::size_t(k), 1);
+        copy_out(rows, few, k, t, 1, out);
         if (static_cast<unsigned char>(out.outcome[t]) == kRetry) still.push_back(retries[std::size_t(k)]);
       }
       retries.swap(still);
@@ -445,14 +430,19 @@ struct Executor::Impl {
     s.clean = true;
   }
 
-  void copy_out(const char* host, const ResultArrays& a, std::int64_t first, std::int64_t count,
-                const ResultView& out) const {
-    std::memcpy(out.q + first * dof, host + a.q, std::size_t(count * dof) * sizeof(double));
-    std::memcpy(out.pose + first * 7, host + a.pose, std::size_t(count * 7) * sizeof(double));
-    std::memcpy(out.pos_err_m + first, host + a.distance, std::size_t(count) * sizeof(double));
-    std::memcpy(out.ori_err_rad + first, host + a.angle, std::size_t(count) * sizeof(double));
-    std::memcpy(out.count + first, host + a.found, std::size_t(count) * sizeof(std::int64_t));
-    std::memcpy(out.outcome + first, host + a.outcome, std::size_t(count));
+  // Rows from .. from + count - 1 of `host` to targets to .. to + count - 1.
+  void copy_out(const char* host, const ResultArrays& a, std::int64_t from, std::int64_t to,
+                std::int64_t count, const ResultView& out) const {
+    const auto copy = [&](auto* array, std::size_t offset, std::int64_t width) {
+      const std::size_t row = std::size_t(width) * sizeof *array;
+      std::memcpy(array + to * width, host + offset + std::size_t(from) * row, std::size_t(count) * row);
+    };
+    copy(out.q, a.q, dof);
+    copy(out.pose, a.pose, 7);
+    copy(out.pos_err_m, a.distance, 1);
+    copy(out.ori_err_rad, a.angle, 1);
+    copy(out.count, a.found, 1);
+    copy(out.outcome, a.outcome, 1);
   }
 
   void solve_rounds(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
@@ -599,7 +589,7 @@ class RoundsEngine final : public Engine {
           }
         } else {
           auto& near = near_[std::size_t(i)];
-          near.push_back({distance + 0.3f * angle, t.next_job,
+          near.push_back({core::end_score(distance, angle), t.next_job,
                           std::vector<float>(all_q + row * dof, all_q + (row + 1) * dof)});
         }
       }

@@ -40,21 +40,15 @@ struct Chain {
   core::ChainConstants<double> constants;
   // For float lanes: offsets and translations rounded to nearest, limits rounded inwards.
   core::ChainConstants<float> constants_f32;
-  // A pose whose tool lies farther than this from the first joint's origin (start[9..11] of the
-  // constants) is out of reach, by more than the 1e-6 m a solution may be off.
-  double reach = 0;
+  // Poses beyond it are out of reach, by more than the 1e-6 m a solution may be off. Its radius is the
+  // simple bound. The points, which q_0 and q_n-1 do not move, make the sharper one.
+  core::Reach reach;
   // Sum of link lengths from the first joint on, slides drawn out: the scale of the arm, m.
   double length = 0;
-  // A sharper test: two points that q_0 and q_n-1 do not move, the first in the base's frame, the
-  // second in the tool's. Poses that place the second farther from the first than span[1], or
-  // nearer than span[0], are out of reach.
-  double anchor[3] = {0, 0, 0};
-  double wrist[3] = {0, 0, 0};
-  double span[2] = {0, 0};
   std::string header_text;
 };
 
-// Fills constants, constants_f32, reach, length, anchor, wrist, span and header_text from the rest.
+// Fills constants, constants_f32, reach, length and header_text from the rest.
 void finish(Chain& chain);
 
 // False only if no configuration inside the limits reaches the pose within 1e-6 m and 1e-6 rad.

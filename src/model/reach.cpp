@@ -12,6 +12,8 @@
 #include <limits>
 #include <numbers>
 
+#include "core/target.h"
+
 namespace hjcdik::model {
 
 namespace {
@@ -199,7 +201,7 @@ void set_reach(Chain& chain) {
     const auto drawn = [&](double q) { return norm(next + (slides ? q : 0.0) * axis_of(joint)); };
     chain.length += std::max(drawn(joint.info.lower), drawn(joint.info.upper));
   }
-  chain.reach = chain.length * (1 + kRounding) + kTolerance;
+  chain.reach.radius = chain.length * (1 + kRounding) + kTolerance;
 
   const Nodes nodes = nodes_of(chain);
   const std::vector<double> shift = best_shifts(nodes);
@@ -213,26 +215,15 @@ void set_reach(Chain& chain) {
     const Transform from_tool = inverse(chain.tool);
     wrist = position(from_tool) + shift.back() * rotated(from_tool, axis_of(last));
   }
-  std::copy(anchor.begin(), anchor.end(), chain.anchor);
-  std::copy(wrist.begin(), wrist.end(), chain.wrist);
+  std::copy(anchor.begin(), anchor.end(), chain.reach.anchor);
+  std::copy(wrist.begin(), wrist.end(), chain.reach.wrist);
   const double room = kRounding * chain.length + kTolerance * (1 + norm(wrist));
-  chain.span[0] = std::max(span.low - room, 0.0);
-  chain.span[1] = span.high + room;
+  chain.reach.span[0] = std::max(span.low - room, 0.0);
+  chain.reach.span[1] = span.high + room;
 }
 
 bool may_reach(const Chain& chain, const double position[3], const double rotation[9]) {
-  double from_first = 0, from_anchor = 0;
-  for (std::size_t i = 0; i < 3; ++i) {
-    const double* row = rotation + 3 * i;
-    const double wrist =
-        position[i] + row[0] * chain.wrist[0] + row[1] * chain.wrist[1] + row[2] * chain.wrist[2];
-    const double a = position[i] - chain.joints[0].origin.position[i], b = wrist - chain.anchor[i];
-    from_first += a * a;
-    from_anchor += b * b;
-  }
-  from_first = std::sqrt(from_first);
-  from_anchor = std::sqrt(from_anchor);
-  return from_first <= chain.reach && from_anchor <= chain.span[1] && from_anchor >= chain.span[0];
+  return core::may_reach(chain.reach, position, rotation, chain.constants.start);
 }
 
 }  // namespace hjcdik::model

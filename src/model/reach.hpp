@@ -5,7 +5,7 @@
 
 namespace hjcdik::model {
 
-// Fills reach, length, anchor, wrist and span from joints and tool.
+// Fills reach and length from joints and tool.
 void set_reach(Chain& chain);
 
 }  // namespace hjcdik::model

@@ -159,6 +159,10 @@ struct Solver::Impl {
   std::string gpu_refusal;
   std::shared_ptr<const SeedTable> seeds;     // of the default seed
   std::shared_ptr<const cuda::Executor> gpu;  // null on the CPU
+
+  // With options and targets checked.
+  void solve(const Robot& robot, const TargetView& targets, const SolveOptions& options,
+             const ResultView& out, const std::function<void(std::int64_t)>& progress) const;
 };
 
 namespace {
@@ -209,23 +213,7 @@ std::string gpu_problem() {
   return problem;
 }
 
-std::vector<std::string> gpu_names() {
-  std::vector<std::string> names;
-  if (!cuda::driver_problem().empty()) return names;
-  const cuda::Driver& driver = cuda::driver();
-  int count = 0;
-  if (driver.DeviceGetCount(&count) != cuda::kSuccess) return names;
-  for (int index = 0; index < count; index++) {
-    cuda::CUdevice device = 0;
-    char name[256] = {};
-    if (driver.DeviceGet(&device, index) != cuda::kSuccess ||
-        driver.DeviceGetName(name, int(sizeof name) - 1, device) != cuda::kSuccess) {
-      name[0] = '?';
-    }
-    names.emplace_back(name);
-  }
-  return names;
-}
+std::vector<std::string> gpu_names() { return cuda::device_names(); }
 
 const std::string& Solver::device() const noexcept { return impl_->device; }
 const std::string& Solver::isa() const noexcept { return impl_->isa; }
@@ -249,20 +237,25 @@ void Solver::solve_into(const TargetView& targets, const SolveOptions& options, 
     throw InvalidArgument(
         "the result view lacks memory for q, pose, pos_err_m, ori_err_rad, count, outcome or stats");
   }
+  impl_->solve(robot_, targets, options, out, progress);
+}
+
+void Solver::Impl::solve(const Robot& robot, const TargetView& targets, const SolveOptions& options,
+                         const ResultView& out, const std::function<void(std::int64_t)>& progress) const {
   std::optional<SeedTable> own_seeds;
-  if (options.seed != impl_->seeds->seed) own_seeds.emplace(robot_.chain(), options.seed);
-  Problem problem{&robot_.chain(), targets, options, own_seeds ? &*own_seeds : impl_->seeds.get()};
+  if (options.seed != seeds->seed) own_seeds.emplace(robot.chain(), options.seed);
+  Problem problem{&robot.chain(), targets, options, own_seeds ? &*own_seeds : seeds.get()};
   if (problem.options.q_init == nullptr) problem.options.q_init_rows = 0;
   if (problem.options.coarse_sweeps < 0) problem.options.coarse_sweeps = kDefaultCoarseSweeps;
-  if (impl_->gpu) return impl_->gpu->solve(problem, out, progress);
-  cpu::solve(impl_->lanes, impl_->threads, problem, out, progress);
+  if (gpu) return gpu->solve(problem, out, progress);
+  cpu::solve(lanes, threads, problem, out, progress);
 }
 
 Result Solver::solve(const TargetView& targets, const SolveOptions& options) const {
   const auto begin = std::chrono::steady_clock::now();
   if (targets.memory != MemoryKind::host) throw InvalidArgument("targets in device memory need solve_into");
   check_options(robot_, options, targets.rows);
-  if (targets.rows < 0) throw InvalidArgument("targets.rows is negative");
+  check_targets(targets, impl_->threads);
   Result result;
   result.targets = targets.rows;
   result.capacity = options.num_solutions;
@@ -278,7 +271,7 @@ Result Solver::solve(const TargetView& targets, const SolveOptions& options) con
   const ResultView view{result.q.data(),           result.pose.data(),  result.pos_err_m.data(),
                         result.ori_err_rad.data(), result.count.data(), result.outcome.data(),
                         result.stats.data()};
-  solve_into(targets, options, view);
+  if (targets.rows > 0) impl_->solve(robot_, targets, options, view, nullptr);
   const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
   result.elapsed_ms = elapsed.count();
   return result;

@@ -261,11 +261,16 @@ struct Worker::Impl {
   double weight() const { return orientation_weight(*chain_); }
   double damping_floor() const { return hjcdik::damping_floor(*chain_); }
 
-  void load(Rows& rows, std::int64_t r, std::int64_t t, const float* q, std::int32_t job) {
+  // A configuration of the search in float64, inside the float64 limits.
+  void widen(const float* q, double* wide) const {
     for (int i = 0; i < dof_; i++) {
       const auto& limits = chain_->constants.joint[i];
-      rows.q[r * dof_ + i] = std::clamp(double(q[i]), limits.lower, limits.upper);
+      wide[i] = std::clamp(double(q[i]), limits.lower, limits.upper);
     }
+  }
+
+  void load(Rows& rows, std::int64_t r, std::int64_t t, const float* q, std::int32_t job) {
+    widen(q, &rows.q[r * dof_]);
     rows.start[r] = &starts_[t * 12];
     rows.job[r] = job;
   }
@@ -349,9 +354,9 @@ struct Worker::Impl {
 
   // The best row that met the search's tolerance but not the polish's, for the approximate rows.
   void reject(std::int64_t t, const Rows& rows, std::int64_t r) {
-    const float score = float(rows.distance[r] + 0.3 * rows.angle[r]);
-    if (!(score < reject_score_[t])) return;
-    reject_score_[t] = score;
+    const float off = float(score(rows, r));
+    if (!(off < reject_score_[t])) return;
+    reject_score_[t] = off;
     std::memcpy(&reject_q_[t * dof_], &rows.q[r * dof_], std::size_t(dof_) * sizeof(double));
   }
 
@@ -361,10 +366,7 @@ struct Worker::Impl {
     for (std::int64_t row = first; row < first + states_[t].near_hits; row++) {
       if (!(near_score_[row] < reject_score_[t])) continue;
       reject_score_[t] = near_score_[row];
-      for (int i = 0; i < dof_; i++) {
-        const auto& limits = chain_->constants.joint[i];
-        reject_q_[t * dof_ + i] = std::clamp(double(near_q_[row * dof_ + i]), limits.lower, limits.upper);
-      }
+      widen(&near_q_[row * dof_], &reject_q_[t * dof_]);
     }
   }
 
@@ -413,7 +415,9 @@ struct Worker::Impl {
     return ranking_;
   }
 
-  static double score(const Rows& rows, std::int64_t r) { return rows.distance[r] + 0.3 * rows.angle[r]; }
+  static double score(const Rows& rows, std::int64_t r) {
+    return core::end_score(rows.distance[r], rows.angle[r]);
+  }
 
   // Puts the pool's rows in their final order, nearest first with warm starts.
   void order_by_nearness(std::int64_t t) {

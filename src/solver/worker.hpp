@@ -25,11 +25,11 @@ struct Problem {
 constexpr double kConverged = 1e-6;
 // Without a polish a search ends with what float leaves, m and rad for an arm of a metre. Such rows count as
 // solved only where they happen to be within kConverged.
-inline double converged_fp32(const model::Chain& chain) { return 1e-5 * std::max(1.0, chain.reach); }
+inline double converged_fp32(const model::Chain& chain) { return 1e-5 * std::max(1.0, chain.reach.radius); }
 // The search hands over to the polish here; with float32 coordinates of a metre it cannot do much better.
 constexpr float kSearchOrientation = 1e-5f;
 inline float search_position_tolerance(const model::Chain& chain) {
-  return 3e-6f * std::max(1.0f, float(chain.reach));
+  return 3e-6f * std::max(1.0f, float(chain.reach.radius));
 }
 // Quadratic convergence: one more step from here usually ends at rounding. A row that then is not within
 // kPolished is polished further, down to kLastSlowPolishStep and a step more.

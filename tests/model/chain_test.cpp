@@ -211,14 +211,14 @@ TEST(Reach, HoldsForEveryConfiguration) {
   for (int repeat = 0; repeat < 300; ++repeat) {
     const Robot arm = load(random_chain(1 + repeat % 12, random));
     const model::Chain& chain = arm.chain();
-    EXPECT_LE(chain.span[0], chain.span[1]);
+    EXPECT_LE(chain.reach.span[0], chain.reach.span[1]);
     for (int k = 0; k < 100; ++k) {
       const Transform tool = tool_by_joints(chain, random_configuration(arm, random));
       EXPECT_TRUE(may_reach(arm, tool));
       double squared = 0;
       for (int i = 0; i < 3; ++i) squared += std::pow(tool.position[i] - chain.constants.start[9 + i], 2);
       // A slide as first joint moves its own origin, which start does not.
-      EXPECT_LE(std::sqrt(squared), chain.reach);
+      EXPECT_LE(std::sqrt(squared), chain.reach.radius);
     }
   }
 }
@@ -234,8 +234,8 @@ TEST(Reach, HoldsWhereTheArmIsStretchedAndFolded) {
       const Transform tool = tool_by_joints(chain, q);
       double squared = 0;
       for (int i = 0; i < 3; ++i) {
-        double x = tool.position[i] - chain.anchor[i];
-        for (int k = 0; k < 3; ++k) x += tool.rotation[3 * i + k] * chain.wrist[k];
+        double x = tool.position[i] - chain.reach.anchor[i];
+        for (int k = 0; k < 3; ++k) x += tool.rotation[3 * i + k] * chain.reach.wrist[k];
         squared += x * x;
       }
       return std::sqrt(squared);
@@ -252,10 +252,10 @@ TEST(Reach, HoldsWhereTheArmIsStretchedAndFolded) {
         const double there = distance(next);
         if (sign * there > sign * best) best = there, q = next;
       }
-      EXPECT_LE(best, chain.span[1]);
-      EXPECT_GE(best, chain.span[0]);
-      if (sign > 0 && best > 0.99 * chain.span[1]) ++near_far_end;
-      if (sign < 0 && chain.span[0] > 0.01 && best < 1.01 * chain.span[0]) ++near_near_end;
+      EXPECT_LE(best, chain.reach.span[1]);
+      EXPECT_GE(best, chain.reach.span[0]);
+      if (sign > 0 && best > 0.99 * chain.reach.span[1]) ++near_far_end;
+      if (sign < 0 && chain.reach.span[0] > 0.01 && best < 1.01 * chain.reach.span[0]) ++near_near_end;
     }
   }
   // The bounds are met, not just kept.
@@ -266,7 +266,7 @@ TEST(Reach, HoldsWhereTheArmIsStretchedAndFolded) {
 TEST(Reach, PlanarArm) {
   const Robot arm = load(Planar{}.text());
   EXPECT_NEAR(arm.chain().length, 0.8, 1e-15);
-  EXPECT_NEAR(arm.chain().reach, 0.8, 2e-6);
+  EXPECT_NEAR(arm.chain().reach.radius, 0.8, 2e-6);
   Transform pose;
   for (const auto& [x, expected] : {std::pair{0.8, true}, {0.8 + 1e-9, true}, {0.81, false}, {10.0, false}}) {
     pose.position[0] = x;
@@ -287,8 +287,8 @@ TEST(Reach, LimitsOfTheElbowCount) {
                  joint("j3", "revolute", "b", "c", half + kZ + "<limit lower=\"1\" upper=\"2\"/>") +
                  joint("j4", "continuous", "c", "d", half + y) + joint("j5", "continuous", "d", "e", x) +
                  link("e") + joint("tip", "fixed", "e", "tool", "<origin xyz=\"0.1 0 0\"/>")));
-  EXPECT_NEAR(arm.chain().span[1], 2 * 0.5 * std::cos(0.5), 1e-5);
-  EXPECT_NEAR(arm.chain().span[0], 2 * 0.5 * std::cos(1.0), 1e-5);
+  EXPECT_NEAR(arm.chain().reach.span[1], 2 * 0.5 * std::cos(0.5), 1e-5);
+  EXPECT_NEAR(arm.chain().reach.span[0], 2 * 0.5 * std::cos(1.0), 1e-5);
 }
 
 TEST(Reach, SlidesCount) {
@@ -297,7 +297,7 @@ TEST(Reach, SlidesCount) {
                  joint("s", "prismatic", "base", "a", kZ + "<limit lower=\"-2\" upper=\"10\"/>") +
                  joint("j", "continuous", "a", "tool", "<origin xyz=\"0 0 1\"/>" + kZ)));
   EXPECT_NEAR(arm.chain().length, 11, 1e-12);
-  EXPECT_NEAR(arm.chain().reach, 11, 1e-5);
+  EXPECT_NEAR(arm.chain().reach.radius, 11, 1e-5);
 }
 
 // --- The generated text ---

@@ -17,7 +17,7 @@ bool loads(const std::string& xml, const std::string& ee_link) {
     const std::vector<double> q(static_cast<std::size_t>(arm.dof()), 0.1);
     for (const double x : arm.forward_kinematics(q)) EXPECT_TRUE(std::isfinite(x)) << xml;
     for (const double x : arm.jacobian(q)) EXPECT_TRUE(std::isfinite(x)) << xml;
-    EXPECT_TRUE(std::isfinite(arm.chain().reach) && std::isfinite(arm.chain().span[1])) << xml;
+    EXPECT_TRUE(std::isfinite(arm.chain().reach.radius) && std::isfinite(arm.chain().reach.span[1])) << xml;
     for (int i = 0; i < arm.dof(); ++i) {
       EXPECT_LE(arm.chain().constants_f32.joint[i].lower, arm.chain().constants_f32.joint[i].upper);
     }

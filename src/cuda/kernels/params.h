@@ -1,11 +1,14 @@
 // What the host hands to the kernels. Compiled by the host's compiler and by NVRTC.
 #pragma once
 
-#include "core/config.h"
+#include "core/chain.h"
 
 namespace hjcdik::cuda {
 
+using core::Reach;
 using core::u32;
+
+constexpr int kBlock = 128;  // threads
 
 constexpr unsigned char kRetry = 255;
 
@@ -55,8 +58,7 @@ struct SearchParams {
   int group;  // lanes a target: 1, 2, 4, 8, 16 or 32
   int fetch;  // targets that a warp takes from the counter at once, 1 .. 32
 
-  // model::may_reach
-  double reach, anchor[3], wrist[3], span[2];
+  Reach reach;
 };
 
 // Counters of a session, in device memory.

@@ -13,7 +13,7 @@ using robot::chain_f32;
 using robot::chain_f64;
 
 constexpr int kDof = robot::dof;
-constexpr int kWarps = 4;  // a block
+constexpr int kWarps = kBlock / 32;
 constexpr int kNone = 0x7fffffff;
 constexpr u32 kAll = 0xffffffffu;
 
@@ -24,27 +24,13 @@ struct Waiting {
   int target, index, job_end, seed;
 };
 
-__device__ bool may_reach(const SearchParams& p, const double* target, const double* r) {
-  const double* origin = chain_f64.start + 9;
-  double to_origin = 0, to_anchor = 0;
-  for (int i = 0; i < 3; i++) {
-    const double d = target[i] - origin[i];
-    to_origin += d * d;
-    const double w = target[i] + r[3 * i] * p.wrist[0] + r[3 * i + 1] * p.wrist[1] +
-                     r[3 * i + 2] * p.wrist[2] - p.anchor[i];
-    to_anchor += w * w;
-  }
-  return to_origin <= p.reach * p.reach && to_anchor >= p.span[0] * p.span[0] &&
-         to_anchor <= p.span[1] * p.span[1];
-}
-
 __device__ int reduce_min(int value, int group) {
   for (int offset = group / 2; offset > 0; offset /= 2)
     value = ::min(value, __shfl_xor_sync(kAll, value, offset));
   return value;
 }
 
-extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const SearchParams p) {
+extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchParams p) {
   __shared__ Waiting waiting[kWarps][32];
   Waiting* const queue = waiting[threadIdx.x / 32];
   const int lane = threadIdx.x & 31, member = lane & (p.group - 1);
@@ -107,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const Se
             rotation_of(normalised(pose + 3), r);
             target_start(pose, r, chain_f64.start, s);
             for (int k = 0; k < 12; k++) w.start[k] = float(s[k]);
-            w.job_end = may_reach(p, pose, r) ? p.job_end : p.job_end_out_of_reach;
+            w.job_end = may_reach(p.reach, pose, r, chain_f64.start) ? p.job_end : p.job_end_out_of_reach;
           }
         }
         __syncwarp();
@@ -253,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) hjcdik_search(const Se
           done = true;
         } else if (over) {
           active = false;
-          const float score = distance + 0.3f * angle;
+          const float score = end_score(distance, angle);
           if (replay) {
             done = true;  // the end of this job is what is wanted
           } else if (near_job == kNone || score < near_score || (score == near_score && job < near_job)) {
@@ -318,7 +304,7 @@ __device__ void nearest_to_middle(double* q) {
   }
 }
 
-extern "C" __global__ void __launch_bounds__(128) hjcdik_polish(const PolishParams p) {
+extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_polish(const PolishParams p) {
   const u32 place = blockIdx.x * blockDim.x + threadIdx.x;
 #if __CUDA_ARCH__ >= 900
   // Launched ahead of the search's end where targets are few: what does not need the search comes first.
