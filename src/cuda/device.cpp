@@ -194,7 +194,6 @@ std::shared_ptr<const Program> Program::get(const std::shared_ptr<Device>& devic
   device->check(loaded, "cuModuleLoadData");
   auto program = std::shared_ptr<Program>(new Program(device, module));
   program->compiler = image.compiler;
-  program->compiled = image.compiled;
   programs[key] = program;
   return program;
 }

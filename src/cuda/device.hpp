@@ -13,7 +13,7 @@
 namespace hjcdik::cuda {
 
 // Throws DeviceError. Every call of the driver goes through it.
-class Device : public std::enable_shared_from_this<Device> {
+class Device {
  public:
   // Shared by all solvers of a process. index -1: the context that is current on the calling thread, else
   // GPU 0. Throws DeviceError.
@@ -74,9 +74,8 @@ class Program {
   ~Program();
 
   CUfunction search, polish;
-  int search_blocks;      // that the whole GPU runs at once
-  std::string compiler;   // version of NVRTC
-  bool compiled = false;  // here and now, not read from the cache
+  int search_blocks;     // that the whole GPU runs at once
+  std::string compiler;  // version of NVRTC
 
  private:
   Program(std::shared_ptr<Device> device, CUmodule module);

@@ -89,7 +89,6 @@ void load(Loaded& loaded) {
   get(d.ModuleUnload, "ModuleUnload");
   get(d.ModuleGetFunction, "ModuleGetFunction");
   get(d.OccupancyMaxActiveBlocksPerMultiprocessor, "OccupancyMaxActiveBlocksPerMultiprocessor");
-  get(d.MemGetInfo, "MemGetInfo", "_v2");
   get(d.MemAlloc, "MemAlloc", "_v2");
   get(d.MemFree, "MemFree", "_v2");
   get(d.MemHostAlloc, "MemHostAlloc");
@@ -102,10 +101,6 @@ void load(Loaded& loaded) {
   get(d.StreamDestroy, "StreamDestroy", "_v2");
   get(d.StreamSynchronize, "StreamSynchronize");
   get(d.StreamQuery, "StreamQuery");
-  get(d.EventCreate, "EventCreate");
-  get(d.EventDestroy, "EventDestroy", "_v2");
-  get(d.EventRecord, "EventRecord");
-  get(d.EventSynchronize, "EventSynchronize");
   get(d.LaunchKernelEx, "LaunchKernelEx");
   if (!loaded.problem.empty()) return;
 

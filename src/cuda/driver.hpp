@@ -16,7 +16,6 @@ using CUcontext = struct CUctx_st*;
 using CUmodule = struct CUmod_st*;
 using CUfunction = struct CUfunc_st*;
 using CUstream = struct CUstream_st*;
-using CUevent = struct CUevent_st*;
 
 // As CUlaunchAttribute and CUlaunchConfig.
 struct LaunchAttribute {
@@ -64,7 +63,6 @@ struct Driver {
   CUresult (*ModuleUnload)(CUmodule);
   CUresult (*ModuleGetFunction)(CUfunction*, CUmodule, const char*);
   CUresult (*OccupancyMaxActiveBlocksPerMultiprocessor)(int*, CUfunction, int, std::size_t);
-  CUresult (*MemGetInfo)(std::size_t*, std::size_t*);
   CUresult (*MemAlloc)(CUdeviceptr*, std::size_t);
   CUresult (*MemFree)(CUdeviceptr);
   CUresult (*MemHostAlloc)(void**, std::size_t, unsigned);
@@ -77,10 +75,6 @@ struct Driver {
   CUresult (*StreamDestroy)(CUstream);
   CUresult (*StreamSynchronize)(CUstream);
   CUresult (*StreamQuery)(CUstream);
-  CUresult (*EventCreate)(CUevent*, unsigned);
-  CUresult (*EventDestroy)(CUevent);
-  CUresult (*EventRecord)(CUevent, CUstream);
-  CUresult (*EventSynchronize)(CUevent);
   CUresult (*LaunchKernelEx)(const LaunchConfig*, CUfunction, void**, void**);
 
   int version = 0;  // such as 13000

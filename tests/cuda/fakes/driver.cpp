@@ -54,7 +54,6 @@ struct CUstream_st {
   std::vector<std::function<void()>> work;
   std::thread::id owner;  // who used it last
 };
-struct CUevent_st {};
 }  // namespace hjcdik::cuda
 
 namespace {
@@ -430,13 +429,6 @@ DRIVER_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUf
   });
 }
 
-DRIVER_API CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
-  return call("cuMemGetInfo", kContext, kPlain, [&] {
-    *free = *total = std::size_t{1} << 34;
-    return kSuccess;
-  });
-}
-
 DRIVER_API CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
   return call("cuMemAlloc", kContext, kPlain, [&] {
     if (bytes == 0) return kInvalidValue;
@@ -566,30 +558,6 @@ DRIVER_API CUresult cuStreamQuery(CUstream stream) {
   });
 }
 
-DRIVER_API CUresult cuEventCreate(CUevent* event, unsigned) {
-  return call("cuEventCreate", kContext, kPlain, [&] {
-    *event = new CUevent_st;
-    fake.events++;
-    return kSuccess;
-  });
-}
-
-DRIVER_API CUresult cuEventDestroy_v2(CUevent event) {
-  return call("cuEventDestroy", kContext, kRelease, [&] {
-    delete event;
-    fake.events--;
-    return kSuccess;
-  });
-}
-
-DRIVER_API CUresult cuEventRecord(CUevent, CUstream) {
-  return call("cuEventRecord", kContext, kPlain, [] { return kSuccess; });
-}
-
-DRIVER_API CUresult cuEventSynchronize(CUevent) {
-  return call("cuEventSynchronize", kContext, kPlain, [] { return kSuccess; });
-}
-
 DRIVER_API CUresult cuLaunchKernelEx(const LaunchConfig* c, CUfunction function, void** arguments, void**) {
   return call("cuLaunchKernelEx", kContext, kPlain, [&] {
     if (functions.count(function) == 0 || c->grid[0] == 0 || c->grid[1] != 1 || c->grid[2] != 1 ||
@@ -634,7 +602,6 @@ EXPORTED CUresult cuGetProcAddress_v2(const char* name, void** address, int, std
       ENTRY(ModuleUnload, ),
       ENTRY(ModuleGetFunction, ),
       ENTRY(OccupancyMaxActiveBlocksPerMultiprocessor, ),
-      ENTRY(MemGetInfo, _v2),
       ENTRY(MemAlloc, _v2),
       ENTRY(MemFree, _v2),
       ENTRY(MemHostAlloc, ),
@@ -647,10 +614,6 @@ EXPORTED CUresult cuGetProcAddress_v2(const char* name, void** address, int, std
       ENTRY(StreamDestroy, _v2),
       ENTRY(StreamSynchronize, ),
       ENTRY(StreamQuery, ),
-      ENTRY(EventCreate, ),
-      ENTRY(EventDestroy, _v2),
-      ENTRY(EventRecord, ),
-      ENTRY(EventSynchronize, ),
       ENTRY(LaunchKernelEx, ),
   };
 #undef ENTRY

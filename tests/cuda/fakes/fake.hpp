@@ -26,14 +26,14 @@ struct FakeDriver {
   int retry_every = 0, pause_every = 0;
 
   // What is alive.
-  long contexts = 0, modules = 0, streams = 0, events = 0, device_buffers = 0, pinned_buffers = 0;
+  long contexts = 0, modules = 0, streams = 0, device_buffers = 0, pinned_buffers = 0;
   // What happened so far.
   std::map<std::string, long> calls_of;
   long calls = 0, allocations = 0, launches = 0, context_resets = 0;
   // What a program must not do: calls without a context, addresses outside of a buffer and the like.
   std::vector<std::string> misuse;
 
-  long alive() const { return contexts + modules + streams + events + device_buffers + pinned_buffers; }
+  long alive() const { return contexts + modules + streams + device_buffers + pinned_buffers; }
   void fail(const std::string& function, long at = 1, int code = 999) {
     fail_function = function;
     fail_at = at;
