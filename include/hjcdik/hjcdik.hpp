@@ -5,3 +5,4 @@
 #include <hjcdik/result.hpp>
 #include <hjcdik/robot.hpp>
 #include <hjcdik/solver.hpp>
+#include <hjcdik/world.hpp>

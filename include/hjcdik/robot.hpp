@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,6 +44,15 @@ struct RobotOptions {
   // Joints held at a value (rad or m), by name. A moving joint off the chain that is
   // not named is held at 0, put into its limits; its place is reported by locked_joints().
   std::map<std::string, double> locked_joints;
+  // Collision spheres: one of sphere_presets(), the path of a spherized URDF or of a JSON file, or the text
+  // of either (it begins with "<" or "{"; then spheres_source stands for its name in messages). Empty: a
+  // preset's own; none for any other robot. "none": none.
+  std::string spheres, spheres_source;
+  // Path or text of an SRDF whose disable_collisions entries remove self pairs.
+  std::string srdf, srdf_source;
+  // Checks spheres of the base link too: against links that do not move with the first joint alone, and
+  // against held links.
+  bool check_base = false;
 };
 
 // Cheap to copy: copies share one immutable chain. Safe to use from any thread.
@@ -68,6 +78,13 @@ class Robot {
   const std::map<std::string, double>& locked_joints() const noexcept;
   // What was accepted but deserves a look, a sentence each.
   const std::vector<std::string>& warnings() const noexcept;
+  // The links that have collision spheres, in the order that Check counts in; empty without.
+  const std::vector<std::string>& collision_links() const noexcept;
+  // Pairs of them that are checked against each other.
+  const std::vector<std::array<int, 2>>& self_pairs() const noexcept;
+  // The spheres at q in the base frame: x y z r each, and the collision link of each.
+  std::vector<std::array<double, 4>> spheres(std::span<const double> q) const;
+  const std::vector<int>& sphere_links() const noexcept;
   // The chain as C++ text with exact constants: what specialises GPU programs.
   const std::string& header_text() const noexcept;
 
@@ -95,5 +112,16 @@ struct PresetInfo {
 const std::vector<PresetInfo>& presets();
 // The URDF text of a preset. Throws InvalidArgument for an unknown name.
 const std::string& preset_urdf(std::string_view name);
+
+struct SpherePresetInfo {
+  std::string name;
+  std::string robot;        // the preset robot it is made for
+  std::string description;  // one line, with the source of the figures and their licence
+};
+
+// The packaged sphere models, in a fixed order.
+const std::vector<SpherePresetInfo>& sphere_presets();
+// Its JSON text. Throws InvalidArgument for an unknown name.
+const std::string& sphere_preset_text(std::string_view name);
 
 }  // namespace hjcdik

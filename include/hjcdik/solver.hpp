@@ -10,6 +10,7 @@
 
 #include <hjcdik/result.hpp>
 #include <hjcdik/robot.hpp>
+#include <hjcdik/world.hpp>
 
 namespace hjcdik {
 
@@ -37,6 +38,14 @@ enum class CoarseOrder {
   greedy,  // dof moves, each of the joint with the largest gain
 };
 
+enum class Collision {
+  automatic,  // hard for a robot with collision spheres, else none
+  none,       // open world: a row says nothing about safety
+  hard,       // rows are free of collision with the robot itself and with the world
+  soft,       // rows in order of their penetration of the world, which must not be empty
+  both,       // as hard, in order of penetration
+};
+
 struct SolveOptions {
   std::int64_t num_solutions = 1;  // S: rows per target, at most
   std::int64_t batch_size = 2000;  // candidates per target (not targets)
@@ -53,6 +62,15 @@ struct SolveOptions {
   // Coordinate-descent sweeps before the refinement; -1: the measured default.
   int coarse_sweeps = -1;
   CoarseOrder coarse_order = CoarseOrder::sweep;
+
+  Collision collision = Collision::automatic;
+  // With hard and both: the clearance below which an obstacle counts as hit, m (self pairs: always 0), and
+  // whether self pairs are checked.
+  double collision_margin_m = 0;
+  bool self_collision = true;
+  // Per target the world it is solved in, of those of set_worlds; -1: the empty one. Null where there is
+  // one world for all. Host memory.
+  const std::int32_t* world_index = nullptr;
 };
 
 struct SolverOptions {
@@ -72,7 +90,8 @@ struct Budget {
 };
 Budget budget(std::int64_t batch_size) noexcept;
 
-// Immutable after construction; any number of threads may solve on it at once.
+// Any number of threads may solve on it at once. Only its worlds change: a solve takes those in force when
+// it begins. A copy has worlds of its own.
 class Solver {
  public:
   // Throws DeviceError, BuildError or InvalidArgument.
@@ -89,6 +108,19 @@ class Solver {
   const std::string& gpu_refusal() const noexcept;
   int threads() const noexcept;
   static std::int64_t max_batch_size() noexcept;
+
+  // Replaces all worlds. Nothing is compiled or uploaded here.
+  void set_world(World world);
+  void set_worlds(std::vector<World> worlds);
+  void clear_world();
+  std::vector<World> worlds() const;
+
+  // Judges rows of dof values, in float64 and on the CPU. world: as SolveOptions::world_index, one for all
+  // rows; -1: none. Throws InvalidArgument for a robot without collision spheres.
+  std::vector<Check> check(std::span<const double> q, int world = 0, double collision_margin_m = 0,
+                           bool self_collision = true) const;
+  // Obstacles that the base's own spheres touch, a sentence each; only with RobotOptions::check_base.
+  std::vector<std::string> base_contacts() const;
 
   // Validates everything first (InvalidArgument names row and field). Deterministic: a row depends
   // on robot, target, options and instruction set only, never on T, threads or earlier solves.
@@ -107,8 +139,10 @@ class Solver {
 
  private:
   struct Impl;
+  class Worlds;
   Robot robot_;
   std::shared_ptr<const Impl> impl_;
+  std::shared_ptr<Worlds> worlds_;
 };
 
 // What is missing for solving on a GPU, and how to get it; empty where nothing is.

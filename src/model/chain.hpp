@@ -2,6 +2,7 @@
 // and the same in the form of core/chain.h.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -29,6 +30,20 @@ struct Joint {
   double axis[3];    // unit length, in the joint frame
 };
 
+// Collision spheres by link. Joint -1 stands for what the chain's joints do not move.
+struct SphereLink {
+  std::string name;
+  int joint;     // the moving joint that carries it, in the order of q
+  bool is_base;  // welded to the base without a locked joint between
+  std::vector<std::array<double, 4>> spheres;  // x y z r in the carrying joint's frame (the base's, for -1)
+};
+
+struct SphereModel {
+  std::string source;             // name in messages
+  std::vector<SphereLink> links;  // those that are checked
+  std::vector<std::array<int, 2>> pairs;  // of links checked against each other, first < second
+};
+
 struct Chain {
   std::string robot, base_link, ee_link, ee_frame;
   std::vector<Joint> joints;
@@ -37,7 +52,11 @@ struct Chain {
   std::map<std::string, double> locked_joints;
   std::vector<std::string> warnings;
 
+  SphereModel spheres;  // no links: no collision geometry
+
   core::ChainConstants<double> constants;
+  // Points of joint i's frame in the turned frame of constants, after its motion: first a rotation.
+  std::vector<Transform> to_constants;
   // For float lanes: offsets and translations rounded to nearest, limits rounded inwards.
   core::ChainConstants<float> constants_f32;
   // Poses beyond it are out of reach, by more than the 1e-6 m a solution may be off. Its radius is the
