@@ -190,6 +190,7 @@ void finish(Chain& chain) {
   set_constants(chain);
   set_constants_f32(chain);
   set_reach(chain);
+  chain.sphere_tables = make_sphere_tables(chain);
   chain.header_text = chain_text(chain);
 }
 

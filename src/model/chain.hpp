@@ -10,6 +10,7 @@
 #include <hjcdik/robot.hpp>
 
 #include "core/chain.h"
+#include "model/sphere_table.hpp"
 
 namespace hjcdik::model {
 
@@ -59,6 +60,7 @@ struct Chain {
   std::vector<Transform> to_constants;
   // For float lanes: offsets and translations rounded to nearest, limits rounded inwards.
   core::ChainConstants<float> constants_f32;
+  SphereTables sphere_tables;
   // Poses beyond it are out of reach, by more than the 1e-6 m a solution may be off. Its radius is the
   // simple bound. The points, which q_0 and q_n-1 do not move, make the sharper one.
   core::Reach reach;
@@ -67,7 +69,7 @@ struct Chain {
   std::string header_text;
 };
 
-// Fills constants, constants_f32, reach, length and header_text from the rest.
+// Fills constants, constants_f32, to_constants, sphere_tables, reach, length and header_text from the rest.
 void finish(Chain& chain);
 
 // False only if no configuration inside the limits reaches the pose within 1e-6 m and 1e-6 rad.
