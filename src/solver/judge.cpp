@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/collision.h"
+#include "solver/world.hpp"
 
 namespace hjcdik {
 namespace {
@@ -58,6 +59,15 @@ Contact deepest(const model::Chain& chain, const double* q, const CollisionRule&
   return worst;
 }
 
+// What row `row` of a world's packed capsules was given as.
+std::pair<ObstacleKind, std::int32_t> capsule_as_given(const World& world, std::int32_t row) {
+  const auto given = std::int32_t(world.obstacles().given_capsules),
+             all = std::int32_t(world.capsules().size() / 7);
+  if (row < given) return {ObstacleKind::capsule, row};
+  if (row < all) return {ObstacleKind::cylinder, row - given};
+  return {ObstacleKind::sphere, row - all};
+}
+
 }  // namespace
 
 double clearance(const model::Chain& chain, const double* q, const CollisionRule& rule, std::int32_t world,
@@ -97,14 +107,12 @@ Check check(const model::Chain& chain, const double* q, const CollisionRule& rul
       }
     }
   }
-  // The obstacles as they were given, in their own order.
   const WorldSet& set = *rule.worlds;
   if (world < set.empty_world()) {
-    const World& given = set.worlds[std::size_t(world)];
-    const GivenObstacles obstacles(given);
+    const auto &begin = set.begins[std::size_t(world)], &end = set.begins[std::size_t(world) + 1];
     for (int i = 0; i < pose.robot.world_spheres; i++) {
       const Vec3<double> p = pose.team.place(i);
-      obstacles.visit([&](const auto& obstacle, ObstacleKind kind, std::int32_t row) {
+      const auto look = [&](const auto& obstacle, ObstacleKind kind, std::int32_t row) {
         const double value = core::distance_to(obstacle, p).value - pose.team.radius(i);
         if (!(value < result.world_clearance_m)) return;
         result.world_clearance_m = value;
@@ -113,7 +121,15 @@ Check check(const model::Chain& chain, const double* q, const CollisionRule& rul
         result.link = link_of(i);
         result.other = kind;
         result.other_index = row;
-      });
+      };
+      for (int o = begin.boxes; o < end.boxes; o++)
+        look(set.f64.boxes[std::size_t(o)], ObstacleKind::box, set.box_rows[std::size_t(o)]);
+      for (int o = begin.capsules; o < end.capsules; o++) {
+        const auto [kind, row] = capsule_as_given(set.worlds[std::size_t(world)], set.capsule_rows[std::size_t(o)]);
+        look(set.f64.capsules[std::size_t(o)], kind, row);
+      }
+      for (int o = begin.cylinders; o < end.cylinders; o++)
+        look(set.f64.cylinders[std::size_t(o)], ObstacleKind::cylinder, set.cylinder_rows[std::size_t(o)]);
     }
   }
   result.free = result.self_clearance_m >= 0 && result.world_clearance_m - rule.margin >= 0;

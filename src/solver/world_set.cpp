@@ -197,8 +197,8 @@ WorldSet::WorldSet(const model::Chain& chain, std::vector<World> given)
     : worlds(std::move(given)), id(next_id()) {
   // How far from the base's origin the robot can be, and how far off float32 places it there.
   const double reach = chain.length + chain.sphere_tables.lever + norm(chain.constants.start + 9);
-  const auto add = [&](const auto& obstacles, auto& wide, auto& narrow, core::ObstacleShape shape,
-                       double& size) {
+  const auto add = [&](const auto& obstacles, auto& wide, auto& narrow, std::vector<std::int32_t>& rows,
+                       core::ObstacleShape shape, double& size) {
     std::vector<Bound> bounds;
     bounds.reserve(obstacles.size());
     for (std::size_t i = 0; i < obstacles.size(); i++) {
@@ -210,16 +210,23 @@ WorldSet::WorldSet(const model::Chain& chain, std::vector<World> given)
     for (const Bound& bound : bounds) {
       wide.push_back(obstacles[bound.index]);
       narrow.push_back(rounded(wide.back()));
+      rows.push_back(std::int32_t(bound.index));
     }
+  };
+  const auto sizes = [&] {
+    return Extent{std::int32_t(f64.boxes.size()), std::int32_t(f64.capsules.size()),
+                  std::int32_t(f64.cylinders.size())};
   };
   for (const World& world : worlds) {
     const int begin = int(nodes.size());
     double size = 0;
-    add(boxes_of(world), f64.boxes, f32.boxes, core::kBoxes, size);
-    add(capsules_of(world), f64.capsules, f32.capsules, core::kCapsules, size);
-    add(cylinders_of(world), f64.cylinders, f32.cylinders, core::kCylinders, size);
+    begins.push_back(sizes());
+    add(boxes_of(world), f64.boxes, f32.boxes, box_rows, core::kBoxes, size);
+    add(capsules_of(world), f64.capsules, f32.capsules, capsule_rows, core::kCapsules, size);
+    add(cylinders_of(world), f64.cylinders, f32.cylinders, cylinder_rows, core::kCylinders, size);
     ranges.push_back({begin, int(nodes.size()), float(1e-6 * reach + 1e-6 * size)});
   }
+  begins.push_back(sizes());
   ranges.push_back({0, 0, float(1e-6 * reach)});
 }
 

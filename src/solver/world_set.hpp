@@ -25,6 +25,13 @@ struct WorldSet {
   std::vector<World> worlds;
   ObstacleArrays<float> f32;
   ObstacleArrays<double> f64;
+  // By world, where its obstacles lie, and for each of them its row in the array it was given in. Spheres come
+  // behind the capsules of their world.
+  struct Extent {
+    std::int32_t boxes, capsules, cylinders;
+  };
+  std::vector<Extent> begins;  // of every world, and the ends of the last
+  std::vector<std::int32_t> box_rows, capsule_rows, cylinder_rows;
   std::vector<core::BoundingNode> nodes;
   std::vector<core::WorldRange> ranges;  // of every world; the empty one comes last
   std::uint64_t id;                      // of this set, unique in the process
