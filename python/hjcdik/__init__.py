@@ -15,14 +15,16 @@ The package logs to ``logging.getLogger("hjcdik")`` and is silent by default.
 
 import logging
 
-from hjcdik import _core
+from hjcdik import _core, worlds
+from hjcdik._check import CheckResult
 from hjcdik._errors import BuildError, DeviceError, ModelError, SolveError
-from hjcdik._info import Info, build_info, preset_urdf, presets
+from hjcdik._info import Info, build_info, preset_urdf, presets, sphere_presets
 from hjcdik._inputs import pose_xyzw
 from hjcdik._result import Result, Stats, TargetResult
 from hjcdik._solver import Solver
+from hjcdik._world import world_arrays
 
-_BINDING_ABI = 2
+_BINDING_ABI = 3
 if _core.BINDING_ABI != _BINDING_ABI:
     raise ImportError(
         f"hjcdik's extension module {_core.__file__} has interface {_core.BINDING_ABI} but the package "
@@ -33,6 +35,7 @@ __version__: str = _core.VERSION
 
 __all__ = [
     "BuildError",
+    "CheckResult",
     "DeviceError",
     "Info",
     "ModelError",
@@ -46,6 +49,9 @@ __all__ = [
     "pose_xyzw",
     "preset_urdf",
     "presets",
+    "sphere_presets",
+    "world_arrays",
+    "worlds",
 ]
 
 logging.getLogger("hjcdik").addHandler(logging.NullHandler())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hjcdik import _core
@@ -53,7 +53,8 @@ class Info:
         ee_frame: the fixed joint that carries the tool link; "" if the tool is a moving link.
         ee_link: the tool link, whose pose is solved for.
         base_link: the link in whose frame poses are given.
-        collision_enabled: whether the robot has collision geometry.
+        collision_enabled: whether the robot has collision spheres; then solves are "hard" unless told
+            otherwise.
         grid_header_sha256: SHA-256 of the robot's chain as generated C++ text: equal for equal kinematics.
         cuda_compiler_version: version of the NVRTC that compiled the robot's GPU program; "" on the CPU.
         device: where solves run: "cpu" or "cuda:N".
@@ -67,6 +68,11 @@ class Info:
         joint_limits: (lower, upper) of every joint.
         locked_joints: the moving joints of the URDF that are not part of q, with the values (rad or m)
             at which they are held.
+        spheres: the collision spheres' name: a model of ``hjcdik.sphere_presets()``, the path of a file, or
+            "<string>" for a text; "" without.
+        collision_links: the links that have collision spheres.
+        sphere_links: the link of every sphere, in the order of ``Solver.spheres_at``.
+        self_pairs: the pairs of links that are checked against each other.
     """
 
     robot: str
@@ -87,6 +93,10 @@ class Info:
     joint_units: tuple[str, ...]
     joint_limits: tuple[tuple[float, float], ...]
     locked_joints: Mapping[str, float]
+    spheres: str
+    collision_links: tuple[str, ...]
+    sphere_links: tuple[str, ...] = field(repr=False)
+    self_pairs: tuple[tuple[str, str], ...] = field(repr=False)
 
 
 def header_sha256(robot: _core.Robot) -> str:
@@ -104,14 +114,16 @@ def joint_columns(robot: _core.Robot) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def make_info(robot: _core.Robot, solver: _core.Solver) -> Info:
+def make_info(robot: _core.Robot, solver: _core.Solver, spheres: str) -> Info:
+    """`spheres`: the name of the model, if it has one."""
+    links = tuple(robot.collision_links)
     return Info(
         robot=robot.name,
         dof=robot.dof,
         ee_frame=robot.ee_frame,
         ee_link=robot.ee_link,
         base_link=robot.base_link,
-        collision_enabled=False,
+        collision_enabled=bool(links),
         grid_header_sha256=header_sha256(robot),
         cuda_compiler_version=solver.compiler,
         device=solver.device,
@@ -120,6 +132,10 @@ def make_info(robot: _core.Robot, solver: _core.Solver) -> Info:
         max_batch_size=_core.max_batch_size(),
         artifact=None,
         locked_joints=FrozenMapping(robot.locked_joints),
+        spheres=spheres if links else "",
+        collision_links=links,
+        sphere_links=tuple(links[i] for i in robot.sphere_links),
+        self_pairs=tuple((links[a], links[b]) for a, b in robot.self_pairs),
         **joint_columns(robot),
     )
 
@@ -134,7 +150,18 @@ def build_info() -> dict[str, Any]:
         was used), ``binding_abi`` (an integer) and ``isas``, the instruction sets that this build has and
         this CPU can run, best last.
     """
-    robot = _core.Robot(preset=PACKAGED_ROBOT, urdf=None, source="", ee_link="", locked_joints={})
+    robot = _core.Robot(
+        preset=PACKAGED_ROBOT,
+        urdf=None,
+        source="",
+        ee_link="",
+        locked_joints={},
+        spheres=b"",
+        spheres_source="",
+        srdf=b"",
+        srdf_source="",
+        check_base=False,
+    )
     model = {
         **joint_columns(robot),
         "base_link": robot.base_link,
@@ -147,7 +174,7 @@ def build_info() -> dict[str, Any]:
         "robot": robot.name,
         "num_joints": robot.dof,
         "ee_target": robot.ee_frame,
-        "collision_enabled": False,
+        "collision_enabled": bool(robot.collision_links),
         "grid_header_sha256": header_sha256(robot),
         "joint_model_sha256": hashlib.sha256(json.dumps(model, sort_keys=True).encode()).hexdigest(),
         "cuda_compiler_version": "",
@@ -168,3 +195,12 @@ def preset_urdf(name: str) -> str:
         ValueError: for a name that is not one of ``presets()``.
     """
     return _core.preset_urdf(name)
+
+
+def sphere_presets() -> list[str]:
+    """Names of the collision sphere models that come with the package, in a fixed order.
+
+    Any of them goes with its robot's URDF, as in
+    ``Solver(preset_urdf("panda"), ee_link="panda_hand", spheres="panda_curobo")``.
+    """
+    return [name for name, _, _ in _core.sphere_presets()]

@@ -189,6 +189,20 @@ def configurations(value: Any, name: str, joints: Sequence[str], ignored: Mappin
     return floats([value[joint] for joint in joints], name)
 
 
+def indices(value: Any, name: str, count: int, of: str) -> npt.NDArray[np.int32]:
+    """(count,) integers, from those or from one for all."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu" and array.size:
+        raise ValueError(f"{name} must hold integers, not {array.dtype}")
+    if array.shape not in ((), (count,)):
+        raise ValueError(f"{name} must have shape ({count},), one number for each {of}, not {array.shape}")
+    limits = np.iinfo(np.int32)
+    outside = np.flatnonzero((array < limits.min) | (array > limits.max))
+    if len(outside):
+        raise ValueError(f"{name}[{outside[0]}] is {array.flat[outside[0]]}, no world's number")
+    return np.array(np.broadcast_to(array, (count,)), np.int32)
+
+
 def pose_xyzw(poses: npt.ArrayLike) -> Array:
     """Reorder poses with a scalar-last quaternion (ROS, SciPy, Eigen, PyBullet) to this package's order.
 

@@ -36,7 +36,9 @@ class Stats:
 
     "Refined" candidates are those that the search took into account: up to the last returned row's, or all
     where rows are missing. "Accurate" means a position error below 5 mm and an orientation error below
-    0.001 rad. ``stats[i]`` is a dictionary of plain numbers for target i.
+    0.001 rad. "Collision" is that of the solve's mode: with self pairs and environment in "hard" and "both",
+    the environment alone in "soft", and not measured with None. ``stats[i]`` is a dictionary of plain numbers
+    for target i.
 
     Attributes:
         batch_size: candidates asked for.
@@ -47,13 +49,14 @@ class Stats:
         n_ik_lost: accurate candidates lost to collision.
         n_coll_in_refined: refined candidates in collision.
         n_coll_in_coarse: candidates in collision before the refinement.
-        env_cost_min_mm: smallest penetration of the environment among the refined, in millimetres.
+        env_cost_min_mm: smallest penetration of the environment among the refined, in millimetres; with
+            "soft" and "both" only.
         env_cost_max_mm: the largest.
         env_cost_mean_mm: the mean.
         n_returned: returned rows, as in ``Result.count``.
         n_returned_ik_accurate: returned rows that are accurate.
         n_returned_coll_free: returned rows free of collision.
-        pct_returned_coll_free: their share of the returned rows, in per cent.
+        pct_returned_coll_free: their share of the returned rows, in per cent; 0 without rows.
         n_returned_feasible: returned rows that are accurate and free of collision.
     """
 
@@ -250,8 +253,8 @@ class Result:
         """(T,) str: why each target has the rows it has.
 
         "solved": row 0 is within 1e-6 m and 1e-6 rad in float64 and inside the limits. "approximate": rows,
-        none of them that good. Without rows: "no_accurate", as nothing came inside 5 mm and 0.05 rad, or
-        "self_collision" / "environment_collision", whichever rejected more.
+        none of them that good. Without rows: "no_accurate", as nothing came inside 5 mm and 0.05 rad; or,
+        with collision "hard" or "both", "self_collision" / "environment_collision", whichever rejected more.
         """
         if self._outcome is None:
             self._outcome = _frozen(_OUTCOMES[self._codes])

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import re
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple, SupportsIndex, TypeAlias
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from hjcdik import _core, _devices, _inputs
-from hjcdik._errors import ModelError
-from hjcdik._info import PACKAGED_ROBOT, Info, make_info, presets
+from hjcdik import _check, _core, _devices, _inputs, _world
+from hjcdik._check import CheckResult
+from hjcdik._info import Info, make_info
 from hjcdik._result import STATS_DTYPE, Result, Stats
+from hjcdik._sources import RobotArguments, Source, find_robot, find_spheres, find_srdf
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-RobotSource: TypeAlias = "str | os.PathLike[str]"
 Configurations: TypeAlias = "npt.ArrayLike | Mapping[str, float]"
 
 DEFAULT_SEED = 1337
@@ -33,38 +32,34 @@ class _Omitted:
 
 
 _OMITTED = _Omitted()
-_COLLISION_MODES = ("hard", "soft", "both")
-_NO_GEOMETRY = "this robot has no collision geometry"
+_OPEN_WORLD = 1
+_COLLISION_MODES = {"hard": 2, "soft": 3, "both": 4}
+_FILTERS = (_COLLISION_MODES["hard"], _COLLISION_MODES["both"])  # modes that refuse rows
 _PRECISIONS = {"auto": 0, "fp32": 1, "fp64": 2}
 _COARSE_ORDERS = {"sweep": 0, "greedy": 1}
 _UINT32_MAX = 2**32 - 1
 _UINT64_MAX = 2**64 - 1
 _INT32_MAX = 2**31 - 1
-_LARGEST_FILE = 64 * 2**20  # bytes of a URDF
 
 _log = logging.getLogger("hjcdik")
-
-
-class _Source(NamedTuple):
-    """Where a robot comes from; the text is kept, so that a pickled solver needs no file."""
-
-    preset: str  # "" for a URDF
-    urdf: bytes | None
-    name: str  # of the URDF, in messages
 
 
 class Solver:
     """Inverse kinematics of one robot on one device.
 
-    Immutable once made: any number of threads may solve on it at once, and it can be pickled (it is then
-    rebuilt from its arguments, with the URDF's text carried along).
+    Any number of threads may solve on it at once. Only its worlds change: a solve takes those in force when
+    it begins. It can be pickled: it is then rebuilt from its arguments and worlds, with the texts of files
+    carried along.
 
     Args:
         robot: one of ``hjcdik.presets()`` (None: "panda"), the path of a URDF, or a URDF's text (anything
             that starts with "<").
         ee_link: the end effector: the name of a link, or of a fixed joint (then its child link). Needed for
             a URDF; a preset has its own.
-        spheres: reserved for collision geometry; only None is accepted for now.
+        spheres: collision spheres: one of ``hjcdik.sphere_presets()``, or the path or the text of a spherized
+            URDF or of a JSON sphere model (text starts with "<" or "{"). None: a preset's own; for a URDF
+            none, so that solves are open-world. Only None for a preset: another model goes with its URDF, as
+            ``Solver(preset_urdf("panda"), ee_link="panda_hand", spheres="panda_curobo")``.
         device: "cpu", a GPU as "cuda:1" or the number 1, or "cuda", the current GPU: the one whose context is
             current on this thread, else the first. None is the current GPU where there is a usable one, else
             the CPU; the log says why. Fixed from then on: ``info.device`` names it.
@@ -73,27 +68,36 @@ class Solver:
         locked_joints: joints held at a value (rad or m) by name, on the chain or off it. Moving joints off
             the chain that are not named are held at 0, put into their limits.
         threads: CPU threads at most; None takes HJCDIK_NUM_THREADS, else what the process may use.
+        srdf: path or text of an SRDF, whose disable_collisions entries remove self pairs.
+        check_base: check the base link's spheres too: in self pairs, and, whenever a world is set, against
+            its obstacles. Those they touch are named in a logged warning and never decide about a row.
 
     Raises:
-        ModelError: (a ValueError) for an unusable robot; it names file, line and element.
+        ModelError: (a ValueError) for an unusable robot, sphere model or SRDF; it names file, line and
+            element.
         ValueError: for an unknown robot name or a bad argument.
         DeviceError: (a RuntimeError) for a device that cannot be used here.
         BuildError: (a RuntimeError) if the robot's GPU program cannot be compiled.
     """
 
-    __slots__ = ("__weakref__", "_arguments", "_core", "_dof", "_info", "_max_batch_size", "_robot")
+    __slots__ = (
+        "__weakref__", "_arguments", "_core", "_default_collision", "_dof", "_info", "_max_batch_size",
+        "_robot", "_setting_worlds", "_worlds",
+    )  # fmt: skip
 
     def __init__(
         self,
-        robot: RobotSource | None = None,
+        robot: Source | None = None,
         *,
         ee_link: str | None = None,
-        spheres: str | os.PathLike[str] | None = None,
+        spheres: Source | None = None,
         device: SupportsIndex | str | None = None,
         allow_build: bool = True,
         cache_dir: str | os.PathLike[str] | None = None,
         locked_joints: Mapping[str, float] | None = None,
         threads: SupportsIndex | None = None,
+        srdf: Source | None = None,
+        check_base: bool = False,
     ) -> None:
         if ee_link is not None and not isinstance(ee_link, str):
             if isinstance(ee_link, (list, tuple)):
@@ -109,30 +113,35 @@ class Solver:
             os.fspath(cache_dir)
         device_name = _device_name(device)
         thread_count = 0 if threads is None else _inputs.integer(threads, "threads", 1, _INT32_MAX)
-        locked = _locked(locked_joints)
-        source = _find_robot(robot)
-        if spheres is not None:
-            reason = (
-                "collision geometry is not supported yet" if source.urdf else "a packaged robot has its own"
-            )
-            raise ValueError(f"spheres must be None: {reason}")
-        self._bind(source, _inputs.text(ee_link or "", "ee_link"), device_name, locked, thread_count)
-
-    def _bind(
-        self, source: _Source, ee_link: str, device: str, locked: dict[str, float], threads: int
-    ) -> None:
-        self._robot = _core.Robot(
-            preset=source.preset, urdf=source.urdf, source=source.name, ee_link=ee_link, locked_joints=locked
+        preset, urdf, name = find_robot(robot)
+        if preset and spheres is not None:
+            _refuse_spheres(preset, ee_link, spheres)
+        arguments = RobotArguments(
+            preset=preset,
+            urdf=urdf,
+            name=name,
+            ee_link=_inputs.text(ee_link or "", "ee_link"),
+            locked_joints=_locked(locked_joints),
+            spheres=find_spheres(spheres),
+            srdf=find_srdf(srdf),
+            check_base=_inputs.flag(check_base, "check_base"),
         )
+        self._bind(arguments, device_name, thread_count)
+
+    def _bind(self, arguments: RobotArguments, device: str, threads: int) -> None:
+        self._robot = arguments.make()
         if device != "cpu":
             _devices.find_compilers()
         self._core = _core.Solver(robot=self._robot, device=device, threads=threads, isa="")
         if self._core.gpu_refusal:
             _devices.explain_refusal(self._core.gpu_refusal)
-        self._info = make_info(self._robot, self._core)
+        self._info = make_info(self._robot, self._core, arguments.sphere_model())
         self._dof = self._info.dof
         self._max_batch_size = self._info.max_batch_size
-        self._arguments = (source, ee_link, device, locked, threads)
+        self._default_collision = _COLLISION_MODES["hard"] if self._info.collision_enabled else _OPEN_WORLD
+        self._arguments = (arguments, device, threads)
+        self._worlds: tuple[_world.World, ...] = (_world.world(),)
+        self._setting_worlds = threading.Lock()
         for warning in self._robot.warnings:
             _log.warning("%s: %s", self._info.robot, warning)
 
@@ -140,6 +149,151 @@ class Solver:
     def info(self) -> Info:
         """What this solver is bound to: an immutable ``Info`` with robot, joints, frames and device."""
         return self._info
+
+    @property
+    def worlds(self) -> tuple[dict[str, Any], ...]:
+        """The worlds in force, each as the keywords of ``set_world``; without any set, one that is empty."""
+        return tuple(world.keywords() for world in self._worlds)
+
+    def set_world(
+        self,
+        *,
+        boxes: npt.ArrayLike | None = None,
+        capsules: npt.ArrayLike | None = None,
+        spheres: npt.ArrayLike | None = None,
+        cylinders: npt.ArrayLike | None = None,
+        exact_cylinders: bool = False,
+    ) -> None:
+        """Replace the obstacles by these, any number of each kind; without arguments by none.
+
+        All lengths are in metres, in the frame of ``info.base_link``, with scalar-first (wxyz) quaternions of
+        any nonzero norm. If it raises, the obstacles in force stay.
+
+        Args:
+            boxes: (M, 10) rows ``cx cy cz qw qx qy qz sx sy sz``: centre, orientation, full side lengths.
+            capsules: (M, 7) rows ``x0 y0 z0 x1 y1 z1 r``: ends of the axis, radius. Equal ends: a sphere.
+            spheres: (M, 4) rows ``cx cy cz r``.
+            cylinders: (M, 9) rows ``cx cy cz qw qx qy qz r L``: the axis is local z, L its full length.
+            exact_cylinders: take cylinders as they are. Otherwise each is checked as the capsule of the same
+                axis, length and radius, whose round ends reach r beyond the flat faces: never less than the
+                cylinder, but it may refuse rows that are free.
+
+        Raises:
+            ValueError: for a wrong shape, a value that is not finite or beyond 1e9 m, a size that is not
+                positive, or a zero quaternion, naming array, row and field; or if the robot has no collision
+                spheres, so that obstacles would do nothing.
+        """
+        self._need_spheres("set_world")
+        world = _world.world(
+            boxes=boxes,
+            capsules=capsules,
+            spheres=spheres,
+            cylinders=cylinders,
+            exact_cylinders=exact_cylinders,
+        )
+        self._put_in_force((world,))
+
+    def set_worlds(self, worlds: Sequence[Mapping[str, Any]], *, exact_cylinders: bool = False) -> None:
+        """Replace the obstacles by several worlds at once, for solves that give ``world_index``.
+
+        Args:
+            worlds: a mapping of the keywords of ``set_world`` for each world, such as ``[{"boxes": rows}]``
+                or what ``hjcdik.worlds.from_mbm_problem`` returns; an empty mapping is a world without
+                obstacles. An empty sequence is the same as ``clear_world``.
+            exact_cylinders: as in ``set_world``, for worlds that do not say it themselves.
+
+        Raises:
+            ValueError: as ``set_world``, naming the world too; those in force stay.
+        """
+        self._need_spheres("set_worlds")
+        self._put_in_force(_world.worlds(worlds, exact_cylinders) or (_world.world(),))
+
+    def clear_world(self) -> None:
+        """Remove all obstacles. The robot's own pairs are still checked in "hard" and "both"."""
+        self._put_in_force((_world.world(),))
+
+    def _put_in_force(self, worlds: tuple[_world.World, ...]) -> None:
+        with self._setting_worlds:
+            self._core.set_worlds([world.core for world in worlds])
+            self._worlds = worlds
+            contacts = self._core.base_contacts
+        for contact in contacts:
+            _log.warning("%s: %s", self._info.robot, contact)
+
+    def check(
+        self,
+        q: Configurations,
+        *,
+        collision_margin_m: float = 0.0,
+        self_collision: bool = True,
+        world_index: npt.ArrayLike | None = None,
+    ) -> CheckResult:
+        """Judge configurations: free or not, by how much, and which pair is responsible.
+
+        Computed in float64 for the collision spheres, never for meshes, and for configurations, never for the
+        way between two of them. Joint limits are not looked at.
+
+        Args:
+            q: (N,) or (M, N) joint values, rad or m, or one {joint: value} mapping; M is 1 for one.
+            collision_margin_m: clearance in metres below which an obstacle counts as hit; self pairs are
+                always judged at 0.
+            self_collision: whether the robot's own pairs are checked.
+            world_index: number of the world of ``set_worlds`` for all rows, or (M,) numbers; -1 is an empty
+                one. Needed where there are several.
+
+        Returns:
+            A ``CheckResult`` of M rows: clearances in metres and the names of links and obstacles.
+
+        Raises:
+            ValueError: if the robot has no collision spheres, or for an unusable argument.
+        """
+        self._need_spheres("check")
+        values = np.atleast_2d(self._joint_values(q))
+        margin = _inputs.not_negative(collision_margin_m, "collision_margin_m")
+        pairs = _inputs.flag(self_collision, "self_collision")
+        count = len(self._worlds)
+        if world_index is None:
+            if count > 1:
+                raise ValueError(f"world_index is missing: there are {count} worlds to choose from")
+            world_index = 0
+        indices = _inputs.indices(world_index, "world_index", len(values), "configuration")
+        outside = np.flatnonzero((indices < -1) | (indices >= count))
+        if len(outside):
+            row = int(outside[0])
+            raise ValueError(
+                f"world_index[{row}] is {indices[row]}, but worlds are numbered -1 to {count - 1}"
+            )
+        return _check.check(self._core, self._info.collision_links, values, indices, margin, pairs)
+
+    def spheres_at(self, q: Configurations) -> Floats:
+        """The collision spheres in the base frame, in the order of ``info.sphere_links``.
+
+        Args:
+            q: (N,) or (M, N) joint values, rad or m, or one {joint: value} mapping.
+
+        Returns:
+            (n, 4) or (M, n, 4) rows ``x y z r`` in metres; n is 0 without collision spheres.
+
+        Raises:
+            ValueError: for a wrong shape or a value that is not finite, naming row and joint.
+        """
+        values = self._joint_values(q)
+        rows = np.empty((*values.shape[:-1], len(self._info.sphere_links), 4))
+        self._robot.spheres(values, rows)
+        return rows
+
+    def _need_spheres(self, what: str) -> None:
+        if not self._info.collision_enabled:
+            raise ValueError(f"{what}: {self._no_geometry()}")
+
+    def _no_geometry(self) -> str:
+        arguments = self._arguments[0]
+        robot = f"hjcdik.preset_urdf({arguments.preset!r})" if arguments.preset else "urdf"
+        return (
+            "this robot has no collision geometry; give it some with "
+            f"Solver({robot}, ee_link={self._info.ee_link!r}, spheres=...), a model of "
+            "hjcdik.sphere_presets() or a file"
+        )
 
     def solve(
         self,
@@ -157,6 +311,7 @@ class Solver:
         distinct_rad: float = 0.05,
         coarse_sweeps: SupportsIndex | None = None,
         coarse_order: str = "sweep",
+        world_index: npt.ArrayLike | None = None,
     ) -> Result:
         """Find joint configurations that put the tool link at the given poses.
 
@@ -174,11 +329,19 @@ class Solver:
             batch_size: candidates explored per target (not a number of targets), at most
                 ``info.max_batch_size``. A target that has no solution costs at most ``batch_size`` *
                 ceil(64 / ``batch_size``) * 20 iterations.
-            collision: None. "hard", "soft" and "both" need a robot with collision geometry.
+            collision: what is checked, for the robot's spheres and at single configurations, never on the way
+                to them. Omitted: "hard" for a robot with collision spheres, else None.
+                None: nothing; a row says nothing about safety.
+                "hard": rows are free of self-collision and clear of the obstacles by the margin; nothing else
+                is returned, so that ``count`` may be 0 (see ``Result.outcome``).
+                "soft": rows in order of their penetration of the obstacles, which there must be; they may
+                collide.
+                "both": free as with "hard", in the order of "soft".
             precision: "auto" and "fp64" polish every returned row in float64; "fp32" leaves it as accurate
                 as the float32 search does, about 3e-6 m. Reported errors and limits are float64 always.
             stats: collect diagnostics per target in ``result.stats``; changes no row.
-            collision_margin_m: clearance to obstacles in metres; needs collision "hard" or "both".
+            collision_margin_m: clearance in metres below which an obstacle counts as hit; needs collision
+                "hard" or "both". Self pairs are always checked at 0.
             self_collision: whether the robot's own pairs are checked; False needs "hard" or "both".
             q_init: warm starts, rad or m: (N,), (K, N) for all targets, (T, K, N) for each its own, or one
                 {joint: value} mapping that names every joint of ``info.joint_names`` (locked joints may be
@@ -190,12 +353,15 @@ class Solver:
             coarse_sweeps: sweeps of coordinate descent before the refinement; None takes the measured
                 default.
             coarse_order: "sweep" moves the joints from tool to base, "greedy" always the one that gains most.
+            world_index: (T,) numbers of the world of ``set_worlds`` that each target is solved in, or one for
+                all; -1 is an empty one. Needed where there are several.
 
         Returns:
             A ``Result`` of T targets and S rows each, NaN-padded, with poses in metres and wxyz.
 
         Raises:
-            ValueError: for any unusable argument, naming row and field, before any work.
+            ValueError: for any unusable argument, naming row and field, before any work: also for a collision
+                mode without collision spheres, and for "soft" without obstacles.
             TypeError: for poses in a GPU's memory (DLPack).
             DeviceError: in a forked child, on a GPU that its parent had in use.
             SolveError: if the GPU fails; nothing is returned. The message says what to do.
@@ -203,10 +369,12 @@ class Solver:
         targets = _inputs.poses(poses)
         rows = _inputs.integer(num_solutions, "num_solutions", 1)
         candidates = _inputs.integer(batch_size, "batch_size", 1, self._max_batch_size)
-        if collision is not _OMITTED and collision is not None:
-            _refuse_collision(collision)
+        if collision is _OMITTED:
+            mode = self._default_collision
+        else:
+            mode = _OPEN_WORLD if collision is None else self._collision_mode(collision)
         if type(collision_margin_m) is not float or collision_margin_m != 0.0 or self_collision is not True:
-            _refuse_collision_options(collision_margin_m, self_collision)
+            collision_margin_m, self_collision = _collision_options(mode, collision_margin_m, self_collision)
         precision_code = _choice(precision, "precision", _PRECISIONS)
         order_code = _choice(coarse_order, "coarse_order", _COARSE_ORDERS)
         sweeps = -1
@@ -218,6 +386,8 @@ class Solver:
         warm, warm_rows, per_target = None, 0, False
         if q_init is not None:
             warm, warm_rows, per_target = self._warm_starts(q_init, count_targets, candidates)
+        if world_index is not None:
+            world_index = _inputs.indices(world_index, "world_index", count_targets, "target")
 
         dof = self._dof
         q = np.empty((count_targets, rows, dof))
@@ -229,7 +399,8 @@ class Solver:
         records = np.empty(count_targets, STATS_DTYPE) if _inputs.flag(stats, "stats") else None
         elapsed_ms = self._core.solve(
             targets, q, pose, pos_err, ori_err, count, codes, records, rows, candidates, precision_code,
-            seed_value, distinct, warm, warm_rows, per_target, sweeps, order_code,
+            seed_value, distinct, warm, warm_rows, per_target, sweeps, order_code, mode, collision_margin_m,
+            self_collision, world_index,
         )  # fmt: skip
         return Result(
             q, pose, pos_err, ori_err, count, codes,
@@ -324,8 +495,17 @@ class Solver:
             raise ValueError(f"q_init has {count} rows, more than batch_size ({candidates}) candidates")
         return rows, count, rows.ndim == 3
 
+    def _collision_mode(self, collision: Any) -> int:
+        mode = _COLLISION_MODES.get(collision) if isinstance(collision, str) else None
+        if mode is None:
+            modes = ", ".join(map(repr, _COLLISION_MODES))
+            raise ValueError(f"collision must be None or one of {modes}, not {collision!r}")
+        if not self._info.collision_enabled:
+            raise ValueError(f"collision={collision!r}: {self._no_geometry()}; or pass collision=None")
+        return mode
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, self._arguments
+        return _rebuild, (*self._arguments, self.worlds)
 
     def __repr__(self) -> str:
         info = self._info
@@ -333,34 +513,13 @@ class Solver:
         return f"<Solver of {info.robot!r}: {info.dof} joints, {frames}, on {info.device}>"
 
 
-def _find_robot(robot: RobotSource | None) -> _Source:
-    if robot is None:
-        return _Source(PACKAGED_ROBOT, None, "")
-    if not isinstance(robot, (str, os.PathLike)):
-        raise ValueError(f"robot must be the name of a preset, a URDF's path or its text, not {robot!r}")
-    if isinstance(robot, str):
-        if robot.lstrip("\ufeff \t\r\n").startswith("<"):
-            return _Source("", robot.encode(errors="surrogatepass"), "<string>")
-        known = presets()
-        if robot in known:
-            return _Source(robot, None, "")
-        looks_like_a_path = os.path.basename(robot) != robot or robot.endswith((".urdf", ".xml"))
-        if not looks_like_a_path and not os.path.exists(robot):
-            near = difflib.get_close_matches(robot.lower(), known, 1, 0.5)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise ValueError(
-                f"unknown robot {robot!r}{hint}: neither a file nor one of the presets {', '.join(known)}"
-            )
-    path = Path(robot)
-    name = os.fsencode(path).decode(errors="backslashreplace")  # a path need not be UTF-8, a message is
-    try:
-        with path.open("rb") as file:
-            urdf = file.read(_LARGEST_FILE + 1)
-    except OSError as error:
-        raise ModelError(f"{name}: cannot be read: {error.strerror}", name) from error
-    if len(urdf) > _LARGEST_FILE:
-        raise ModelError(f"{name}: the file is larger than 64 MiB; a URDF is expected", name)
-    return _Source("", urdf, name)
+def _refuse_spheres(preset: str, ee_link: str | None, spheres: Any) -> None:
+    tool = ee_link or next(tool for name, tool, _ in _core.presets() if name == preset)
+    shown = repr(spheres) if isinstance(spheres, str) and len(spheres) < 80 else "..."
+    raise ValueError(
+        f"spheres must be None for the packaged robot {preset!r}, which is complete; for another sphere "
+        f"model take its URDF: Solver(hjcdik.preset_urdf({preset!r}), ee_link={tool!r}, spheres={shown})"
+    )
 
 
 def _device_name(device: Any) -> str:
@@ -395,22 +554,20 @@ def _choice(value: Any, name: str, choices: Mapping[str, int]) -> int:
     return code
 
 
-def _refuse_collision(collision: Any) -> None:
-    if isinstance(collision, str) and collision in _COLLISION_MODES:
-        raise ValueError(f"collision={collision!r}: {_NO_GEOMETRY}; pass collision=None")
-    modes = ", ".join(map(repr, _COLLISION_MODES))
-    raise ValueError(f"collision must be None or one of {modes}, not {collision!r}")
+def _collision_options(mode: int, collision_margin_m: Any, self_collision: Any) -> tuple[float, bool]:
+    margin = _inputs.not_negative(collision_margin_m, "collision_margin_m")
+    pairs = _inputs.flag(self_collision, "self_collision")
+    if mode not in _FILTERS and (margin != 0 or not pairs):
+        what = "self_collision=False" if margin == 0 else "collision_margin_m"
+        raise ValueError(f"{what} needs collision='hard' or 'both'")
+    return margin, pairs
 
 
-def _refuse_collision_options(collision_margin_m: Any, self_collision: Any) -> None:
-    """Whatever is not the default needs a collision mode, and there is none to choose yet."""
-    if _inputs.not_negative(collision_margin_m, "collision_margin_m") != 0:
-        raise ValueError(f"collision_margin_m needs collision='hard' or 'both', but {_NO_GEOMETRY}")
-    if not _inputs.flag(self_collision, "self_collision"):
-        raise ValueError(f"self_collision=False needs collision='hard' or 'both', but {_NO_GEOMETRY}")
-
-
-def _rebuild(*arguments: Any) -> Solver:
+def _rebuild(
+    arguments: RobotArguments, device: str, threads: int, worlds: tuple[dict[str, Any], ...]
+) -> Solver:
     solver = Solver.__new__(Solver)
-    solver._bind(*arguments)
+    solver._bind(arguments, device, threads)
+    if solver.info.collision_enabled:
+        solver.set_worlds(worlds)
     return solver

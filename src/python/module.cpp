@@ -14,6 +14,7 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -32,7 +33,7 @@ namespace hjcdik::python {
 namespace {
 
 // Raised whenever the functions below change, so that a stale extension is noticed at import.
-constexpr int kBindingAbi = 2;
+constexpr int kBindingAbi = 3;
 
 // Python can be interrupted (Ctrl-C) in a solve of at least this many targets.
 constexpr std::int64_t kInterruptibleTargets = 256;
@@ -71,9 +72,21 @@ class Buffer {
   Py_buffer view_{};  // a null view is released without effect
 };
 
+std::string text_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+
+// spheres, srdf: a name or the content of a file; empty for none.
 Robot make_robot(const std::string& preset, nb::object urdf, const std::string& source,
-                 const std::string& ee_link, const std::map<std::string, double>& locked_joints) {
-  const RobotOptions options{ee_link, locked_joints};
+                 const std::string& ee_link, const std::map<std::string, double>& locked_joints,
+                 const nb::bytes& spheres, const std::string& spheres_source, const nb::bytes& srdf,
+                 const std::string& srdf_source, bool check_base) {
+  RobotOptions options;
+  options.ee_link = ee_link;
+  options.locked_joints = locked_joints;
+  options.spheres = text_of(spheres);
+  options.spheres_source = spheres_source;
+  options.srdf = text_of(srdf);
+  options.srdf_source = srdf_source;
+  options.check_base = check_base;
   if (urdf.is_none()) return Robot::preset(preset, options);
   const auto text = nb::cast<nb::bytes>(urdf);
   return Robot::from_urdf_text({text.c_str(), text.size()}, options, source);
@@ -115,6 +128,45 @@ void jacobian(const Robot& robot, nb::handle q_array, nb::handle jacobian_array)
   }
 }
 
+std::vector<std::tuple<int, int>> self_pairs(const Robot& robot) {
+  std::vector<std::tuple<int, int>> pairs;
+  for (const auto& [a, b] : robot.self_pairs()) pairs.emplace_back(a, b);
+  return pairs;
+}
+
+// Rows of x y z r for each row of q.
+void spheres(const Robot& robot, nb::handle q_array, nb::handle sphere_array) {
+  const Buffer<const double> q(q_array, "q", false);
+  const Buffer<double> out(sphere_array, "spheres", true);
+  const std::int64_t dof = robot.dof();
+  const std::int64_t rows = q.size() / dof;
+  const std::int64_t count = static_cast<std::int64_t>(robot.sphere_links().size());
+  q.require(rows * dof, "q");
+  out.require(rows * count * 4, "spheres");
+  const nb::gil_scoped_release release;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const auto row = robot.spheres({q.data() + i * dof, static_cast<std::size_t>(dof)});
+    std::memcpy(out.data() + i * count * 4, row.data(), row.size() * sizeof row[0]);
+  }
+}
+
+World make_world(nb::handle boxes_array, nb::handle capsules_array, nb::handle cylinders_array,
+                 nb::handle spheres_array, bool exact_cylinders) {
+  const Buffer<const double> boxes(boxes_array, "boxes", false);
+  const Buffer<const double> capsules(capsules_array, "capsules", false);
+  const Buffer<const double> cylinders(cylinders_array, "cylinders", false);
+  const Buffer<const double> spheres(spheres_array, "spheres", false);
+  const auto span = [](const Buffer<const double>& rows) {
+    return std::span<const double>(rows.data(), static_cast<std::size_t>(rows.size()));
+  };
+  const nb::gil_scoped_release release;
+  return World({span(boxes), span(capsules), span(cylinders), span(spheres), exact_cylinders});
+}
+
+nb::bytes bytes_of(const std::vector<double>& values) {
+  return nb::bytes(values.data(), values.size() * sizeof(double));
+}
+
 Solver make_solver(const Robot& robot, const std::string& device, int threads, const std::string& isa) {
   const nb::gil_scoped_release release;  // the first solver measures the machine and starts threads
   return Solver(robot, SolverOptions{device, threads, isa});
@@ -126,7 +178,8 @@ double solve(const Solver& solver, nb::handle targets_array, nb::handle q_array,
              nb::handle outcome_array, nb::handle stats_array, std::int64_t num_solutions,
              std::int64_t batch_size, int precision, std::uint32_t seed, double distinct_rad,
              nb::handle q_init_array, std::int64_t q_init_rows, bool q_init_per_target, int coarse_sweeps,
-             int coarse_order) {
+             int coarse_order, int collision, double collision_margin_m, bool self_collision,
+             nb::handle world_index_array) {
   const Buffer<const double> targets(targets_array, "poses", false);
   const std::int64_t rows = targets.size() / 7;
   targets.require(rows * 7, "poses");
@@ -141,6 +194,7 @@ double solve(const Solver& solver, nb::handle targets_array, nb::handle q_array,
   const Buffer<Outcome> outcome(outcome_array, "outcome", true);
   const Buffer<TargetStats> stats(stats_array, "stats", true);
   const Buffer<const double> q_init(q_init_array, "q_init", false);
+  const Buffer<const std::int32_t> world_index(world_index_array, "world_index", false);
   q.require(capacity * dof, "q");
   pose.require(capacity * 7, "pose");
   pos_err.require(capacity, "pos_err_m");
@@ -149,6 +203,7 @@ double solve(const Solver& solver, nb::handle targets_array, nb::handle q_array,
   outcome.require(rows, "outcome");
   stats.require(stats_array.is_none() ? 0 : rows, "stats");
   q_init.require(q_init_rows * dof * (q_init_per_target ? rows : 1), "q_init");
+  world_index.require(world_index_array.is_none() ? 0 : rows, "world_index");
 
   SolveOptions options;
   options.num_solutions = num_solutions;
@@ -162,6 +217,10 @@ double solve(const Solver& solver, nb::handle targets_array, nb::handle q_array,
   options.distinct_rad = distinct_rad;
   options.coarse_sweeps = coarse_sweeps;
   options.coarse_order = static_cast<CoarseOrder>(coarse_order);
+  options.collision = static_cast<Collision>(collision);
+  options.collision_margin_m = collision_margin_m;
+  options.self_collision = self_collision;
+  options.world_index = world_index.data();
 
   ResultView view;
   view.q = q.data();
@@ -183,6 +242,40 @@ double solve(const Solver& solver, nb::handle targets_array, nb::handle q_array,
   const auto start = std::chrono::steady_clock::now();
   solver.solve_into({targets.data(), rows}, options, view, progress);
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+void check(const Solver& solver, nb::handle q_array, int world, double collision_margin_m,
+           bool self_collision, nb::handle free_array, nb::handle self_clearance_array,
+           nb::handle world_clearance_array, nb::handle link_array, nb::handle kind_array,
+           nb::handle other_array) {
+  const Buffer<const double> q(q_array, "q", false);
+  const Buffer<std::uint8_t> free(free_array, "free", true);
+  const Buffer<double> self_clearance(self_clearance_array, "self_clearance_m", true);
+  const Buffer<double> world_clearance(world_clearance_array, "world_clearance_m", true);
+  const Buffer<std::int32_t> link(link_array, "link", true);
+  const Buffer<ObstacleKind> kind(kind_array, "kind", true);
+  const Buffer<std::int32_t> other(other_array, "other", true);
+  const std::int64_t dof = solver.robot().dof();
+  const std::int64_t rows = q.size() / dof;
+  q.require(rows * dof, "q");
+  free.require(rows, "free");
+  self_clearance.require(rows, "self_clearance_m");
+  world_clearance.require(rows, "world_clearance_m");
+  link.require(rows, "link");
+  kind.require(rows, "kind");
+  other.require(rows, "other");
+  const nb::gil_scoped_release release;
+  const std::vector<Check> checks =
+      solver.check({q.data(), static_cast<std::size_t>(q.size())}, world, collision_margin_m, self_collision);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const Check& row = checks[static_cast<std::size_t>(i)];
+    free.data()[i] = row.free ? 1 : 0;
+    self_clearance.data()[i] = row.self_clearance_m;
+    world_clearance.data()[i] = row.world_clearance_m;
+    link.data()[i] = row.link;
+    kind.data()[i] = row.other;
+    other.data()[i] = row.other_index;
+  }
 }
 
 void sample_targets(const Solver& solver, std::uint64_t seed, nb::handle pose_array) {
@@ -248,6 +341,15 @@ std::vector<std::string> outcomes() {
   return names;
 }
 
+// Names of the obstacle kinds, by code.
+std::vector<std::string> obstacle_kinds() {
+  std::vector<std::string> names;
+  for (int code = 0; code <= static_cast<int>(ObstacleKind::sphere); ++code) {
+    names.emplace_back(to_string(static_cast<ObstacleKind>(code)));
+  }
+  return names;
+}
+
 // Exceptions become the classes of hjcdik._errors; InvalidArgument is a ValueError by itself.
 void translate(const std::exception_ptr& pointer, void*) {
   try {
@@ -285,7 +387,8 @@ NB_MODULE(_core, m) {
   m.attr("STATS_ITEMSIZE") = sizeof(TargetStats);
 
   nb::class_<Robot>(m, "Robot", "An immutable serial chain.")
-      .def(nb::new_(&make_robot), "preset"_a, "urdf"_a.none(), "source"_a, "ee_link"_a, "locked_joints"_a)
+      .def(nb::new_(&make_robot), "preset"_a, "urdf"_a.none(), "source"_a, "ee_link"_a, "locked_joints"_a,
+           "spheres"_a, "spheres_source"_a, "srdf"_a, "srdf_source"_a, "check_base"_a)
       .def_prop_ro("name", &Robot::name)
       .def_prop_ro("base_link", &Robot::base_link)
       .def_prop_ro("ee_link", &Robot::ee_link)
@@ -295,8 +398,20 @@ NB_MODULE(_core, m) {
       .def_prop_ro("locked_joints", &Robot::locked_joints)
       .def_prop_ro("warnings", &Robot::warnings)
       .def_prop_ro("header_text", &Robot::header_text)
+      .def_prop_ro("collision_links", &Robot::collision_links)
+      .def_prop_ro("self_pairs", &self_pairs)
+      .def_prop_ro("sphere_links", &Robot::sphere_links)
+      .def("spheres", &spheres, "q"_a, "spheres"_a)
       .def("forward_kinematics", &forward_kinematics, "q"_a, "pose"_a)
       .def("jacobian", &jacobian, "q"_a, "jacobian"_a);
+
+  nb::class_<World>(m, "World", "An immutable set of obstacles; its arrays are float64 rows as bytes.")
+      .def(nb::new_(&make_world), "boxes"_a.none(), "capsules"_a.none(), "cylinders"_a.none(),
+           "spheres"_a.none(), "exact_cylinders"_a)
+      .def_prop_ro("boxes", [](const World& world) { return bytes_of(world.boxes()); })
+      .def_prop_ro("capsules", [](const World& world) { return bytes_of(world.capsules()); })
+      .def_prop_ro("cylinders", [](const World& world) { return bytes_of(world.cylinders()); })
+      .def_prop_ro("spheres", [](const World& world) { return bytes_of(world.spheres()); });
 
   nb::class_<Solver>(m, "Solver", "Inverse kinematics of one robot on one device.")
       .def(nb::new_(&make_solver), "robot"_a, "device"_a, "threads"_a, "isa"_a)
@@ -308,12 +423,18 @@ NB_MODULE(_core, m) {
       .def("solve", &solve, "targets"_a, "q"_a, "pose"_a, "pos_err_m"_a, "ori_err_rad"_a, "count"_a,
            "outcome"_a, "stats"_a.none(), "num_solutions"_a, "batch_size"_a, "precision"_a, "seed"_a,
            "distinct_rad"_a, "q_init"_a.none(), "q_init_rows"_a, "q_init_per_target"_a, "coarse_sweeps"_a,
-           "coarse_order"_a)
+           "coarse_order"_a, "collision"_a, "collision_margin_m"_a, "self_collision"_a,
+           "world_index"_a.none())
+      .def("set_worlds", &Solver::set_worlds, "worlds"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("check", &check, "q"_a, "world"_a, "collision_margin_m"_a, "self_collision"_a, "free"_a,
+           "self_clearance_m"_a, "world_clearance_m"_a, "link"_a, "kind"_a, "other"_a)
+      .def_prop_ro("base_contacts", &Solver::base_contacts)
       .def("sample_targets", &sample_targets, "seed"_a, "pose"_a)
       .def("sample_configurations", &sample_configurations, "seed"_a, "q"_a);
 
   m.def("stats_fields", &stats_fields);
   m.def("outcomes", &outcomes);
+  m.def("obstacle_kinds", &obstacle_kinds);
   m.def("max_batch_size", &Solver::max_batch_size);
   m.def("available_isas", &available_isas);
   // Loading and initialising the driver takes its time.
@@ -330,4 +451,10 @@ NB_MODULE(_core, m) {
   });
   m.def(
       "preset_urdf", [](const std::string& name) { return preset_urdf(name); }, "name"_a);
+  m.def("sphere_presets", [] {
+    std::vector<std::tuple<std::string, std::string, std::string>> rows;
+    for (const SpherePresetInfo& preset : sphere_presets())
+      rows.emplace_back(preset.name, preset.robot, preset.description);
+    return rows;
+  });
 }
