@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 
 #include "model/json.hpp"
 #include "model/names.hpp"
@@ -22,7 +24,7 @@ char first_of(std::string_view text) {
 
 bool is_text(std::string_view text) { return first_of(text) == '<' || first_of(text) == '{'; }
 
-const std::string& source_or(const std::string& source, const std::string& fallback) {
+std::string source_or(const std::string& source, const char* fallback) {
   return source.empty() ? fallback : source;
 }
 
@@ -231,18 +233,24 @@ SphereFile read_spherized(std::string_view text, const std::string& source, cons
   return file;
 }
 
-std::string read_named_file(const std::string& path) {
+// A path has no line breaks: a text that begins wrongly is not repeated as one.
+void check_path(const std::string& path, const std::string& source, const std::string& expected) {
+  if (path.find('\n') == path.npos) return;
+  throw ModelError(source, 0, "", "neither a path nor " + expected);
+}
+
+std::string read_named_file(const std::string& path, const std::string& source) {
+  check_path(path, source, "JSON, which begins with '{', nor a URDF, which begins with '<'");
   std::vector<std::string> names;
   for (const SpherePresetInfo& preset : sphere_presets()) names.push_back(preset.name);
-  try {
-    return read_text_file(path, "a JSON file of spheres or a spherized URDF");
-  } catch (const ModelError& error) {
-    // A name without a folder or an extension was meant to be a preset's.
-    if (path.find_first_of("/.") != path.npos) throw;
+  // A name without a folder or an extension was meant to be a preset's.
+  std::error_code error;
+  if (path.find_first_of("/.") == path.npos && !std::filesystem::exists(path, error)) {
     throw ModelError(
         path, 0, "spheres",
         "no file and no packaged sphere model has this name; there are " + nearest_names(path, names));
   }
+  return read_text_file(path, "a JSON file of spheres or a spherized URDF");
 }
 
 }  // namespace
@@ -255,19 +263,22 @@ SphereFile read_spheres(const RobotOptions& options, const Urdf& robot) {
   const std::string& given = options.spheres;
   for (const SpherePresetInfo& preset : sphere_presets()) {
     if (given == preset.name) {
-      return JsonFile(sphere_preset_text(given), "spheres/" + given + ".json").read();
+      return JsonFile(sphere_preset_text(given), given + ".json").read();
     }
   }
-  const std::string text = is_text(given) ? given : read_named_file(given);
-  const std::string& source = is_text(given) ? source_or(options.spheres_source, "<spheres>") : given;
+  const std::string named = source_or(options.spheres_source, "<spheres>");
+  const std::string text = is_text(given) ? given : read_named_file(given, named);
+  const std::string& source = is_text(given) ? named : given;
   if (first_of(text) == '<') return read_spherized(text, source, robot);
   return JsonFile(text, source).read();
 }
 
 std::set<NamePair> read_srdf(const RobotOptions& options) {
   const bool is_path = first_of(options.srdf) != '<';
+  const std::string named = source_or(options.srdf_source, "<srdf>");
+  if (is_path) check_path(options.srdf, named, "an SRDF, which begins with '<'");
   const std::string text = is_path ? read_text_file(options.srdf, "an SRDF") : options.srdf;
-  const XmlReader reader(text, is_path ? options.srdf : source_or(options.srdf_source, "<srdf>"), "an SRDF");
+  const XmlReader reader(text, is_path ? options.srdf : named, "an SRDF");
 
   std::set<NamePair> pairs;
   for (const XmlReader::Node node : reader.root().children("disable_collisions")) {
