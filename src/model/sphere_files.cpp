@@ -14,6 +14,7 @@ namespace hjcdik::model {
 namespace {
 
 constexpr double kSameFrame = 1e-6;  // m, and of the entries of rotations and axes
+constexpr std::size_t kMostListed = 5;
 
 // The first character that counts; 0 where there is none.
 char first_of(std::string_view text) {
@@ -40,9 +41,7 @@ class JsonFile {
     expect(root_, Json::Kind::object, "", "the file");
     for (const auto& [key, value] : root_.members) read_member(key, value);
     if (file_.links.empty()) text_.fail(root_.line, "", "no link has spheres; pass \"none\" for no spheres");
-    if (!unknown_.empty()) {
-      file_.warnings.push_back(text_.source() + ": unknown keys are ignored: " + unknown_);
-    }
+    warn_of_unknown();
     return std::move(file_);
   }
 
@@ -65,12 +64,23 @@ class JsonFile {
       expect(value, Json::Kind::array, key, "it");
       for (const Json& link : value.items) file_.not_checked.insert(name(key, link));
     } else if (key == "self_collision_buffer_m") {
-      file_.warnings.push_back(text_.source() +
-                               ": self_collision_buffer_m is not applied: pairs of links are checked at zero "
-                               "clearance");
+      file_.warnings.push_back(text_.source() + ": self_collision_buffer_m is not applied: " +
+                               "pairs of links are checked at zero clearance");
     } else if (std::find(std::begin(notes), std::end(notes), key) == std::end(notes)) {
-      unknown_ += (unknown_.empty() ? "" : ", ") + in_quotes(key);
+      unknown_.push_back(key);
     }
+  }
+
+  void warn_of_unknown() {
+    if (unknown_.empty()) return;
+    std::string names;
+    for (std::size_t i = 0; i < std::min(unknown_.size(), kMostListed); ++i) {
+      names += (i > 0 ? ", " : "") + in_quotes(unknown_[i]);
+    }
+    if (unknown_.size() > kMostListed) {
+      names += " and " + std::to_string(unknown_.size() - kMostListed) + " more";
+    }
+    file_.warnings.push_back(text_.source() + ": unknown keys are ignored: " + names);
   }
 
   const std::string& name(const std::string& key, const Json& value) const {
@@ -123,7 +133,7 @@ class JsonFile {
   SourceText text_;
   Json root_;
   SphereFile file_;
-  std::string unknown_;
+  std::vector<std::string> unknown_;
 };
 
 // --- Spherized URDF ---
@@ -182,9 +192,9 @@ class FrameCheck {
       fail(link, last(ours), "the origins up to it differ");
     }
     if (ours.moves != theirs.moves) {
-      if (ours.moves) fail(link, last(ours), "it moves here, and nothing moves there in the robot");
+      if (ours.moves) fail(link, last(ours), "it moves; nothing does there in the robot");
       fail(link, last(ours),
-           "joint " + in_quotes(robot_.joints[last(theirs)].name) + " of the robot moves behind it");
+           "the robot has joint " + in_quotes(robot_.joints[last(theirs)].name) + " there, which moves");
     }
     if (!ours.moves) return;
 
@@ -202,13 +212,11 @@ class FrameCheck {
   [[noreturn]] void fail(int link, int joint, const std::string& difference) const {
     const UrdfLink& at = spheres_.links[link];
     const std::string place =
-        joint < 0 ? "the root " + in_quotes(at.name) : "joint " + in_quotes(spheres_.joints[joint].name);
+        joint < 0 ? "the link itself" : "joint " + in_quotes(spheres_.joints[joint].name);
     throw ModelError(spheres_.source, joint < 0 ? at.line : spheres_.joints[joint].line,
                      label_of("link", at.name),
-                     "its frame is not that of " + robot_.source +
-                         ", so its spheres would be misplaced; the first "
-                         "difference is at " +
-                         place + ": " + difference);
+                     "its frame is not that of " + robot_.source + ", so its spheres would be misplaced; " +
+                         "the first difference is at " + place + ": " + difference);
   }
 
   const Urdf &spheres_, &robot_;

@@ -53,10 +53,8 @@ std::vector<std::array<double, 4>> placed(const SphereFile& file, const LinkSphe
     for (const double x : spheres.back()) {
       if (std::abs(x) <= kLargestPlace) continue;
       throw ModelError(file.source, from.line, "link " + in_quotes(from.link),
-                       "sphere " + std::to_string(spheres.size() - 1) +
-                           " is too large or too far off; lengths are "
-                           "in metres, at most " +
-                           to_text(kLargestPlace));
+                       "sphere " + std::to_string(spheres.size() - 1) + " is too large or too far off; " +
+                           "lengths are in metres, at most " + to_text(kLargestPlace));
     }
   }
   return spheres;

@@ -663,7 +663,13 @@ TEST(SpherizedUrdf, FramesMustBeTheRobots) {
           {"joint 'j2'", "prismatic", "revolute"});
   refused(j2, joint("other", "revolute", "l1", "l2", at("1 0 0") + kHalf), {"joint 'other'", "'j2'"});
   refused("0 0 0.25", "0 0 0.26", {"joint 'weld': its origin"});
-  // Fixed in the one, moving in the other.
+  // Fixed in the one, moving in the other, or not there at all.
+  spheres_error(branched(),
+                {.spheres = with_collision("l3", collision("", kBall),
+                                           robot(link("base") + link("l1") + link("l3") +
+                                                 joint("j1", "revolute", "base", "l1", kHalf) +
+                                                 joint("j2", "revolute", "l1", "l3", at("1 0 0") + kHalf)))},
+                {"link 'l3'", "test.urdf", "at the link itself: the origins"});
   refused(joint("weld", "fixed", "l2", "l2b", at("0 0 0.25")),
           joint("weld", "revolute", "l2", "l2b", at("0 0 0.25") + kHalf), {"joint 'weld'"});
   refused(joint("j3", "revolute", "l2b", "l3", at("1 0 -0.25") + kHalf),
