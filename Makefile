@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Nothing of another Python may leak in.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
-BUILD_PACKAGES := cmake g++ libpugixml-dev libssl-dev ninja-build python3-dev python3-venv
+BUILD_PACKAGES := cmake g++ libpugixml-dev libssl-dev ninja-build nlohmann-json3-dev python3-dev python3-venv
 TEST_PACKAGES := binutils clang-format libgtest-dev
 BENCHMARKS := compare throughput coarse unreachable plot
 

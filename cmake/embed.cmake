@@ -1,5 +1,5 @@
-# Compiles text files into the library: robots/*.urdf, so that presets need no files at run time, and
-# the sources that GPU programs are compiled from (src/model/embedded.hpp). Included by the main build
+# Compiles text files into the library: robots/*.urdf and robots/spheres/*.json, so that presets need no
+# files at run time, and the sources that GPU programs are compiled from (src/model/embedded.hpp). Included by the main build
 # file it adds the rules; run as a script, by those rules, it writes the C++ file OUTPUT with an array
 # NAME of FILES, named by their path below ROOT, without extension where BARE is set.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
@@ -14,6 +14,8 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   endfunction()
   file(GLOB robots CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/robots/*.urdf)
   hjcdik_embed(robots ${CMAKE_CURRENT_SOURCE_DIR}/robots ON ${robots})
+  file(GLOB spheres CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/robots/spheres/*.json)
+  hjcdik_embed(spheres ${CMAKE_CURRENT_SOURCE_DIR}/robots/spheres ON ${spheres})
   file(GLOB gpu_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/core/*.h
     ${CMAKE_CURRENT_SOURCE_DIR}/src/cuda/kernels/*)
   hjcdik_embed(gpu_sources ${CMAKE_CURRENT_SOURCE_DIR}/src OFF ${gpu_sources})

@@ -1,5 +1,5 @@
 # The XML parser: the system's, else a pinned download. A downloaded pugixml is compiled into the
-# one source file that includes it, so that nothing of it has to be installed with us.
+# source files that include it, so that nothing of it has to be installed with us.
 set(HJCDIK_PUGIXML_IS_SYSTEM OFF)
 if(NOT HJCDIK_FETCH_DEPENDENCIES)
   find_package(pugixml 1.11 QUIET)

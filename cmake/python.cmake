@@ -16,4 +16,5 @@ nanobind_add_stub(_core_stub MODULE _core OUTPUT _core.pyi PYTHON_PATH $<TARGET_
 
 install(TARGETS _core LIBRARY DESTINATION hjcdik COMPONENT python)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/_core.pyi DESTINATION hjcdik COMPONENT python)
-install(DIRECTORY robots/ DESTINATION hjcdik/robots COMPONENT python FILES_MATCHING PATTERN "*.urdf" PATTERN "*.md")
+install(DIRECTORY robots/ DESTINATION hjcdik/robots COMPONENT python FILES_MATCHING
+  PATTERN "*.urdf" PATTERN "*.json" PATTERN "*.md")

@@ -20,6 +20,7 @@ exec > >(tee "$out/run.txt") 2>&1
 python=${PYTHON:-python3}
 data=$root/.gpu/data
 pugixml=$root/.gpu/pugixml
+json=$root/.gpu/json
 build=$root/build/gpu
 site=$build/site
 jobs=$(nproc)
@@ -56,7 +57,8 @@ finish() {
 
 require() {
   local missing=0 file
-  for file in "$data/robots/panda.urdf" "$data/open_targets_seed0.json.gz" "$pugixml/src/pugixml.cpp"; do
+  for file in "$data/robots/panda.urdf" "$data/open_targets_seed0.json.gz" "$pugixml/src/pugixml.cpp" \
+      "$json/include/nlohmann/json.hpp"; do
     [ -e "$file" ] || { echo "missing: $file (see benchmarks/gpu/README.md)"; missing=1; }
   done
   for tool in cmake ninja compute-sanitizer ncu nvidia-smi; do
@@ -70,6 +72,7 @@ build_cpp() {
   cmake -G Ninja -S "$root" -B "$build/cpp" -DCMAKE_BUILD_TYPE=Release --log-level=WARNING \
     -DHJCDIK_BUILD_TESTS=OFF -DHJCDIK_BUILD_BENCHMARKS=ON -DHJCDIK_FETCH_DEPENDENCIES=ON \
     -DFETCHCONTENT_FULLY_DISCONNECTED=ON -DFETCHCONTENT_SOURCE_DIR_PUGIXML="$pugixml" \
+    -DFETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON="$json" \
     && cmake --build "$build/cpp" --target hjcdik_gpu_bench hjcdik_latency
 }
 build_python() {
@@ -78,6 +81,7 @@ build_python() {
     --config-settings=cmake.define.HJCDIK_FETCH_DEPENDENCIES=ON \
     --config-settings=cmake.define.FETCHCONTENT_FULLY_DISCONNECTED=ON \
     --config-settings=cmake.define.FETCHCONTENT_SOURCE_DIR_PUGIXML="$pugixml" \
+    --config-settings=cmake.define.FETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON="$json" \
     "$root" || return
   # Packages that this machine lacks; the folder may be absent or empty.
   if compgen -G "$root/.gpu/wheels/*.whl" >/dev/null; then
@@ -115,7 +119,7 @@ profile() {
 }
 # `timeout` runs programs only: functions get a shell of their own.
 export -f require build_cpp build_python both_builds first_solve cpu_latency gpu_tests sanitizer profile
-export root data pugixml build site jobs bench out python
+export root data pugixml json build site jobs bench out python
 in_shell() { local name=$1 limit=$2; shift 2; step "$name" "$limit" bash -c '"$@"' _ "$@"; }
 
 rm -f "$out"/{gpu.json,gpu.png,latency.json,throughput.json,pytest.txt,sanitizer.txt,ncu.txt}

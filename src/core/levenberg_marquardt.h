@@ -45,10 +45,15 @@ struct StepReport {
 };
 
 // q_next = q + dq, put into the limits; q itself is not changed.
+//
+// along, unless null: a motion g of the joints whose part in the null space of C is made on top,
+//   dq = g + Cᵀ (C Cᵀ + lambda I)^-1 (r - C g),
+// for the lanes where it is not zero. moved: dq before the limits.
 template <int N = 0, class Real, class Chain, class S, int Capacity>
 HJCDIK_FN StepReport<Real> levenberg_marquardt_step(const Chain& chain, const Frame<Real>& start,
                                                     const Weights<S>& weights, const Real* q, Real* q_next,
-                                                    JointAxes<Real, Capacity>& axes) {
+                                                    JointAxes<Real, Capacity>& axes,
+                                                    const Real* along = nullptr, Real* moved = nullptr) {
   const int n = N > 0 ? N : chain.dof;
   const Frame<Real> tool = forward_kinematics<N>(chain, q, start, axes);
   const PoseError<Real> e = pose_error(tool);
@@ -89,6 +94,15 @@ HJCDIK_FN StepReport<Real> levenberg_marquardt_step(const Chain& chain, const Fr
       Real(S(kDamping)) * error + Real(weights.damping_floor) + Real(Constants<S>::noise) * trace;
   HJCDIK_UNROLL
   for (int k = 0; k < 6; k++) a[packed_index(k, k)] = a[packed_index(k, k)] + lambda;
+  if (along != nullptr) {
+    HJCDIK_UNROLL
+    for (int i = 0; i < n; i++) {
+      const Vec3<Real>&l = axes.axis[i], &u = axes.origin[i];
+      const Real column[6] = {l.x, l.y, l.z, u.x, u.y, u.z};
+      HJCDIK_UNROLL
+      for (int k = 0; k < 6; k++) r[k] = r[k] - column[k] * along[i];
+    }
+  }
   cholesky_factor<6>(a, Real(weights.damping_floor));
   cholesky_solve<6>(a, r);
   HJCDIK_UNROLL
@@ -97,7 +111,9 @@ HJCDIK_FN StepReport<Real> levenberg_marquardt_step(const Chain& chain, const Fr
     Real step = l.x * r[0] + l.y * r[1] + l.z * r[2] + (u.x * r[3] + u.y * r[4] + u.z * r[5]);
     const auto& joint = chain.joint[i];
     const S longest = joint.prismatic ? max(S(kMaxStep), S(0.25) * (joint.upper - joint.lower)) : S(kMaxStep);
+    if (along != nullptr) step = step + along[i];
     step = clamp(step, Real(-longest), Real(longest));
+    if (moved != nullptr) moved[i] = step;
     q_next[i] = into_limits(joint, q[i] + step);
   }
   return {e.distance, e.angle, error};

@@ -3,9 +3,11 @@
 
 #include "cpu/lanes.h"
 
+#include "core/collision.h"
 #include "core/coordinate_descent.h"
 #include "core/levenberg_marquardt.h"
 #include "core/random.h"
+#include "core/self_motion.h"
 #include "cpu/pack.h"
 
 namespace hjcdik::HJCDIK_CORE {
@@ -47,9 +49,93 @@ struct Slot {
   int in_flight;
 };
 
+// One configuration's spheres, side by side in the lanes: the Team of core/collision.h.
+class SphereTeam {
+ public:
+  using Real = hjcdik::HJCDIK_CORE::Real;
+  static constexpr int width = kWidth;
+  static_assert(kWidth <= core::kSpherePadding);
+
+  explicit SphereTeam(const SphereTable<float>& robot) : robot_(robot) {
+    for (int lane = 0; lane < kWidth; lane++) set_lane(index_, lane, float(lane));
+  }
+
+  // frames: of one configuration, 12 numbers each: the columns of the rotation, then the origin.
+  void place(const float (*frames)[12]) {
+    for (int g = 0; g < robot_.groups; g++) {
+      const SphereGroup& group = robot_.group[g];
+      const float* f = frames[group.joint + 1];
+      // Lanes beyond the group's end are overwritten by the next group, and the padding stays far away.
+      for (int first = group.begin; first < group.end; first += kWidth) {
+        const Real x = load(robot_.x + first), y = load(robot_.y + first), z = load(robot_.z + first);
+        for (int k = 0; k < 3; k++) {
+          const Real value = Real(f[9 + k]) + (x * Real(f[k]) + (y * Real(f[3 + k]) + z * Real(f[6 + k])));
+          __builtin_memcpy(place_[k] + first, &value, sizeof value);
+        }
+      }
+      for (int k = 0; k < 3; k++) {
+        bound_[g][k] = f[9 + k] + (group.center[0] * f[k] + (group.center[1] * f[3 + k] + group.center[2] * f[6 + k]));
+      }
+    }
+  }
+
+  Vec3<Real> position(int first) const {
+    return {load(place_[0] + first), load(place_[1] + first), load(place_[2] + first)};
+  }
+  Real radius(int first) const { return load(robot_.radius + first); }
+  auto counts(int first, int end) const { return index_ < Real(float(end - first)); }
+  Vec3<float> place(int i) const { return {place_[0][i], place_[1][i], place_[2][i]}; }
+  float radius_of(int i) const { return robot_.radius[i]; }
+  Vec3<float> bound(int g) const { return {bound_[g][0], bound_[g][1], bound_[g][2]}; }
+  template <class Mask>
+  bool any(Mask mask) const {
+    return mask_bits(mask) != 0;
+  }
+  float smallest(Real x) const {
+    float least = x[0];
+    for (int lane = 1; lane < kWidth; lane++) least = min(least, x[lane]);
+    return least;
+  }
+
+ private:
+  const SphereTable<float>& robot_;
+  Real index_;
+  alignas(64) float place_[3][kMaxSpheres + 2 * core::kSpherePadding];
+  float bound_[kMaxSpheres][3];
+};
+
+// What only searches that judge their finds need.
+struct Judge {
+  explicit Judge(const CollisionTask& task) : task(task), team(task.robot) {
+    walking = stepping = Real(0.0f);
+  }
+
+  const CollisionTask& task;
+  SphereTeam team;
+  Frame<Real> frames[kMaxDof + 1];
+  float lane_frames[kMaxDof + 1][12];
+  // The lanes' walks: where they began, the step to make next, and whether it is made in this iteration.
+  Real origin[kMaxDof], way[kMaxDof], along[kMaxDof], moved[kMaxDof];
+  Real walking, stepping;
+  int way_back[kWidth], points[kWidth], corrections[kWidth];
+  bool walk_job[kWidth];
+  float self = 0, world = 0;  // clearances of the lane judged last
+};
+struct NoJudge {};
+template <bool kJudged>
+struct JudgeOf {
+  using Type = Judge;
+};
+template <>
+struct JudgeOf<false> {
+  using Type = NoJudge;
+};
+
+template <bool kJudged>
 class Search {
  public:
-  explicit Search(SearchTask& task) : task_(task), chain_(*task.chain), dof_(task.chain->dof) {}
+  explicit Search(SearchTask& task)
+      : task_(task), chain_(*task.chain), dof_(task.chain->dof), judge_(make_judge(task)) {}
 
   void run() {
     for (int i = 0; i < dof_; i++) q_[i] = Real(chain_.joint[i].lower);
@@ -75,8 +161,15 @@ class Search {
     const Weights<float> weights = {
         {1.0f, 1.0f, 1.0f, task_.orientation_weight, task_.orientation_weight, task_.orientation_weight},
         task_.damping_floor};
-    const StepReport<Real> report =
-        levenberg_marquardt_step(chain_, load_frame(start_), weights, q_, next, axes_);
+    StepReport<Real> report;
+    if constexpr (kJudged) {
+      const auto stepping = judge_.stepping > Real(0.0f);
+      for (int i = 0; i < dof_; i++) judge_.along[i] = select(stepping, judge_.way[i], Real(0.0f));
+      report = levenberg_marquardt_step(chain_, load_frame(start_), weights, q_, next, axes_, judge_.along,
+                                        judge_.moved);
+    } else {
+      report = levenberg_marquardt_step(chain_, load_frame(start_), weights, q_, next, axes_);
+    }
     task_.lane_iterations += __builtin_popcount(active_);
 
     const auto done = (report.distance < Real(task_.position_tolerance)) &
@@ -88,22 +181,175 @@ class Search {
     const auto over =
         (iteration_ >= Real(float(task_.iterations))) |
         ((iteration_ >= Real(float(kStallIteration))) & (report.error > stall_ratio_ * previous_error_));
-    const auto hold = done | over;
+    auto hold = done | over;
+    unsigned walking = 0, left = 0;
+    if constexpr (kJudged) {
+      walking = mask_bits(judge_.walking > Real(0.0f)) & active_;
+      if (walking != 0) {
+        const auto is_walking = judge_.walking > Real(0.0f), stepping = judge_.stepping > Real(0.0f);
+        left = mask_bits(stepping & leaves_limits());
+        hold = (!is_walking & hold) | (is_walking & !stepping & near);
+        turn_way(stepping);
+      }
+    }
     for (int i = 0; i < dof_; i++) q_[i] = select(hold, q_[i], next[i]);
     iteration_ = iteration_ + Real(1.0f);
     previous_error_ = error_;
     error_ = report.error;
 
-    ended_ = mask_bits(hold) & active_;
+    ended_ = (mask_bits(hold) | walking) & active_;
     if (ended_ == 0) return;
     distance_ = report.distance;
     angle_ = report.angle;
     const unsigned converged = mask_bits(near);
+    if constexpr (kJudged) {
+      if (needs_judging(converged, walking)) carrying_frames(chain_, q_, judge_.frames);
+    }
     while (ended_ != 0) {
       const int lane = lowest(ended_);
       ended_ &= ended_ - 1;
-      end_job(lane, (converged >> lane & 1) != 0);
+      const bool at_target = (converged >> lane & 1) != 0;
+      if constexpr (kJudged) {
+        if ((walking >> lane & 1) != 0) {
+          walk(lane, at_target, (left >> lane & 1) != 0);
+        } else {
+          end_judged(lane, at_target);
+        }
+      } else {
+        end_job(lane, at_target);
+      }
     }
+  }
+
+  static typename JudgeOf<kJudged>::Type make_judge(SearchTask& task) {
+    if constexpr (kJudged) {
+      return Judge(*task.collision);
+    } else {
+      return NoJudge{};
+    }
+  }
+
+  // Whether the end of some lane's iteration is to be judged.
+  bool needs_judging(unsigned converged, unsigned walking) {
+    const unsigned stepping = mask_bits(judge_.stepping > Real(0.0f));
+    const auto in_band = (distance_ < Real(kAccurateDistance)) & (angle_ < Real(kAccurateAngle));
+    return (ended_ & ((converged & ~stepping) | (mask_bits(in_band) & ~walking))) != 0;
+  }
+
+  // The lane's clearances; free as far as float32 can tell.
+  bool is_free(int lane) {
+    for (int i = 0; i <= dof_; i++) {
+      const Frame<Real>& f = judge_.frames[i];
+      const Vec3<Real>* columns[4] = {&f.x, &f.y, &f.z, &f.p};
+      for (int k = 0; k < 4; k++) {
+        judge_.lane_frames[i][3 * k] = columns[k]->x[lane];
+        judge_.lane_frames[i][3 * k + 1] = columns[k]->y[lane];
+        judge_.lane_frames[i][3 * k + 2] = columns[k]->z[lane];
+      }
+    }
+    judge_.team.place(judge_.lane_frames);
+    const CollisionTask& c = judge_.task;
+    const int world = state(slots_[lane_slot_[lane]]).world;
+    const float slack = c.worlds.worlds[world].slack, interest = kInterest + slack;
+    judge_.self = c.self ? self_clearance(judge_.team, c.robot, interest) : interest;
+    judge_.world = world_clearance(judge_.team, c.robot, c.worlds, world, interest + c.margin) - c.margin;
+    return judge_.self >= -slack && judge_.world >= -slack;
+  }
+  float lane_clearance() const { return min(judge_.self, judge_.world); }
+
+  // The end of a job that is not on a walk: a hit if it is free. What collides is kept among the near hits,
+  // and where the job is a walk, it begins.
+  void end_judged(int lane, bool at_target) {
+    TargetState& t = state(slots_[lane_slot_[lane]]);
+    const bool in_band = distance_[lane] < kAccurateDistance && angle_[lane] < kAccurateAngle;
+    if (judge_.walk_job[lane]) {
+      // A start that is free has been found by its own job.
+      if (!at_target || is_free(lane)) return finish_job(lane, false);
+      return begin_walk(lane);
+    }
+    if (!in_band) return finish_job(lane, false);
+    const bool free = is_free(lane);
+    if (!free) {
+      t.self_rejected += judge_.self < 0;
+      t.world_rejected += judge_.world < 0;
+    }
+    if (free && at_target) {
+      add_hit(t, lane, lane_job_[lane]);
+    } else {
+      add_near_hit(t, lane, lane_job_[lane],
+                   free ? end_score(distance_[lane], angle_[lane]) : kCollides - lane_clearance());
+    }
+    finish_job(lane, free && at_target);
+  }
+
+  u32 lane_stream(int lane) const {
+    const Start s = start_of_job(lane_job_[lane], task_.warm_rows, task_.starts_per_candidate, task_.walks);
+    return start_stream(task_.seed, u32(s.candidate), u32(s.start));
+  }
+
+  void begin_walk(int lane) {
+    for (int i = 0; i < dof_; i++) set_lane(judge_.origin[i], lane, q_[i][lane]);
+    set_lane(judge_.walking, lane, 1.0f);
+    begin_way(lane, 0);
+  }
+
+  void begin_way(int lane, int way) {
+    const u32 stream = lane_stream(lane);
+    judge_.way_back[lane] = way;
+    judge_.points[lane] = kWalkPoints;
+    judge_.corrections[lane] = 0;
+    set_lane(judge_.stepping, lane, 1.0f);
+    for (int i = 0; i < dof_; i++) {
+      const float v = walk_direction(stream, i);
+      set_lane(q_[i], lane, judge_.origin[i][lane]);
+      set_lane(judge_.way[i], lane, way == 0 ? v : -v);
+    }
+  }
+
+  // Lanes whose step leads beyond a limit: the self-motion ends there.
+  auto leaves_limits() {
+    auto out = Real(0.0f) > Real(0.0f);
+    for (int i = 0; i < dof_; i++) {
+      const auto& joint = chain_.joint[i];
+      if (joint.wraps) continue;
+      const Real value = q_[i] + judge_.moved[i];
+      out = out | (value < Real(joint.lower)) | (value > Real(joint.upper));
+    }
+    return out;
+  }
+
+  // The next step goes the way that this one went.
+  template <class Mask>
+  void turn_way(Mask stepping) {
+    Real square(0.0f);
+    for (int i = 0; i < dof_; i++) square = square + judge_.moved[i] * judge_.moved[i];
+    const Real scale = Real(kWalkStep) * inverse_length(sqrt(square));
+    for (int i = 0; i < dof_; i++)
+      judge_.way[i] = select(stepping, scale * judge_.moved[i], judge_.way[i]);
+  }
+
+  // A lane on a walk after an iteration: a step, a correction, or an arrival.
+  void walk(int lane, bool at_target, bool left_limits) {
+    const bool stepped = judge_.stepping[lane] > 0;
+    set_lane(judge_.stepping, lane, 0.0f);
+    if (stepped) {
+      judge_.corrections[lane] = 0;
+      if (left_limits) end_way(lane);
+    } else if (at_target) {
+      if (is_free(lane)) {
+        add_hit(state(slots_[lane_slot_[lane]]), lane, lane_job_[lane]);
+        return finish_job(lane, true);
+      }
+      if (--judge_.points[lane] == 0) return end_way(lane);
+      set_lane(judge_.stepping, lane, 1.0f);
+    } else if (++judge_.corrections[lane] > kWalkCorrections) {
+      end_way(lane);
+    }
+  }
+
+  void end_way(int lane) {
+    if (judge_.way_back[lane] == 0) return begin_way(lane, 1);
+    finish_job(lane, false);
   }
 
   void coarse_search() {
@@ -136,21 +382,27 @@ class Search {
   }
 
   void end_job(int lane, bool converged) {
-    const int slot_index = lane_slot_[lane];
-    Slot& slot = slots_[slot_index];
-    TargetState& t = state(slot);
+    TargetState& t = state(slots_[lane_slot_[lane]]);
     const int job = lane_job_[lane];
-    slot.in_flight--;
-    active_ &= ~(1u << lane);
     if (task_.job_errors != nullptr) {
       task_.job_errors[2 * std::int64_t(job)] = distance_[lane];
       task_.job_errors[2 * std::int64_t(job) + 1] = angle_[lane];
+      copy_lane(lane, task_.job_q + std::int64_t(job) * dof_);
     } else if (converged) {
       add_hit(t, lane, job);
     } else {
-      add_near_hit(t, lane, job);
+      add_near_hit(t, lane, job, end_score(distance_[lane], angle_[lane]));
     }
+    finish_job(lane, converged);
+  }
 
+  // Takes the lane off its job, and gives it and those that it makes free others.
+  void finish_job(int lane, bool converged) {
+    const int slot_index = lane_slot_[lane];
+    Slot& slot = slots_[slot_index];
+    TargetState& t = state(slot);
+    slot.in_flight--;
+    active_ &= ~(1u << lane);
     const int limit = job_limit(t);
     // Lanes that run ahead on jobs that no longer matter are free for others.
     unsigned freed = 0;
@@ -214,22 +466,28 @@ class Search {
     set_lane(iteration_, lane, 0.0f);
     set_lane(stall_ratio_, lane, 1e30f);
     for (int k = 0; k < 12; k++) set_lane(start_[k], lane, t.start[k]);
-    if (job < task_.warm_rows) {
-      const float* warm = task_.warm + slot.target * task_.warm_target_stride + std::int64_t(job) * dof_;
+    const Start s = start_of_job(job, task_.warm_rows, task_.starts_per_candidate, task_.walks);
+    if constexpr (kJudged) {
+      judge_.walk_job[lane] = s.walk;
+      set_lane(judge_.walking, lane, 0.0f);
+      set_lane(judge_.stepping, lane, 0.0f);
+    }
+    if (s.is_warm) {
+      const float* warm =
+          task_.warm + slot.target * task_.warm_target_stride + std::int64_t(s.candidate) * dof_;
       for (int i = 0; i < dof_; i++) set_lane(q_[i], lane, warm[i]);
       fresh_ &= ~(1u << lane);  // a warm start is where the user wants to begin
       return;
     }
-    if (job == task_.warm_rows) {
+    if (s.is_first) {
       const float* q = task_.seed_q + std::int64_t(nearest_seed(t.start)) * dof_;
       set_lane(stall_ratio_, lane, stall_ratio(0, 0));
       for (int i = 0; i < dof_; i++) set_lane(q_[i], lane, q[i]);
       return;
     }
-    const auto [candidate, start] = start_of_job(job, task_.warm_rows, task_.starts_per_candidate);
-    set_lane(stall_ratio_, lane, stall_ratio(candidate, start));
-    const u32 stream = start_stream(task_.seed, u32(candidate), u32(start));
-    const float spread = start_spread(u32(candidate), u32(start));
+    set_lane(stall_ratio_, lane, stall_ratio(s.candidate, s.start));
+    const u32 stream = start_stream(task_.seed, u32(s.candidate), u32(s.start));
+    const float spread = start_spread(u32(s.candidate), u32(s.start));
     for (int i = 0; i < dof_; i++) set_lane(q_[i], lane, start_value(chain_.joint[i], stream, spread, i));
   }
 
@@ -267,10 +525,13 @@ class Search {
     if (place == t.need) return;
     if (t.hits < t.need) t.hits++;
     for (int r = t.hits - 1; r > place; r--) {
+      if constexpr (kJudged)
+        judge_.task.hit_clearance[hit_row(t, r)] = judge_.task.hit_clearance[hit_row(t, r - 1)];
       task_.hit_job[hit_row(t, r)] = task_.hit_job[hit_row(t, r - 1)];
       for (int i = 0; i < dof_; i++)
         task_.hit_q[hit_row(t, r) * dof_ + i] = task_.hit_q[hit_row(t, r - 1) * dof_ + i];
     }
+    if constexpr (kJudged) judge_.task.hit_clearance[hit_row(t, place)] = lane_clearance();
     task_.hit_job[hit_row(t, place)] = job;
     copy_lane(lane, task_.hit_q + hit_row(t, place) * dof_);
   }
@@ -295,8 +556,7 @@ class Search {
   }
 
   // Keeps the `near_capacity` best ends that did not converge: a heap with the worst on top.
-  void add_near_hit(TargetState& t, int lane, int job) {
-    const float score = end_score(distance_[lane], angle_[lane]);
+  void add_near_hit(TargetState& t, int lane, int job, float score) {
     const std::int64_t top = std::int64_t(&t - task_.targets) * task_.near_capacity;
     int r;
     if (t.near_hits < task_.near_capacity) {
@@ -333,9 +593,16 @@ class Search {
   int lane_slot_[kWidth], lane_job_[kWidth];
   unsigned active_ = 0, fresh_ = 0, ended_ = 0;
   int next_in_order_ = 0;
+  typename JudgeOf<kJudged>::Type judge_;
 };
 
-void search(SearchTask& task) { Search(task).run(); }
+void search(SearchTask& task) {
+  if (task.collision != nullptr) {
+    Search<true>(task).run();
+  } else {
+    Search<false>(task).run();
+  }
+}
 
 void polish(PolishTask& task) {
   const ChainConstants<double>& chain = *task.chain;

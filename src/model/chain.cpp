@@ -74,9 +74,11 @@ void set_constants(Chain& chain) {
   std::copy_n(start.position, 3, out.start + 9);
 
   double from_previous = 0;
+  chain.to_constants.clear();
   for (std::size_t i = 0; i < n; ++i) {
     const JointInfo& info = chain.joints[i].info;
-    Transform to_next = inverse(frame);
+    const Transform to_turned = inverse(frame);
+    Transform to_next = to_turned;
     if (i + 1 < n) {
       frame = z_to(chain.joints[i + 1].axis);
       to_next = to_next * chain.joints[i + 1].origin * frame;
@@ -84,6 +86,9 @@ void set_constants(Chain& chain) {
       to_next = to_next * chain.tool;
     }
     const EulerZxz euler = decompose(to_next);
+    // After its motion the frame has turned by `first` as well, which is part of the offset.
+    const double z[] = {0, 0, 1};
+    chain.to_constants.push_back(rotation_about(z, -euler.first) * to_turned);
 
     core::JointConstants<double>& joint = out.joint[i];
     joint.cos_alpha = euler.cos_alpha;
@@ -186,10 +191,25 @@ Transform translation_along(const double axis[3], double distance) {
   return result;
 }
 
+std::array<double, 4> operator*(const Transform& transform, const std::array<double, 4>& sphere) {
+  std::array<double, 4> moved = sphere;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double* row = transform.rotation + 3 * i;
+    moved[i] = transform.position[i] + row[0] * sphere[0] + row[1] * sphere[1] + row[2] * sphere[2];
+  }
+  return moved;
+}
+
+Transform motion(const Joint& joint, double q) {
+  return joint.info.type == JointType::prismatic ? translation_along(joint.axis, q)
+                                                 : rotation_about(joint.axis, q);
+}
+
 void finish(Chain& chain) {
   set_constants(chain);
   set_constants_f32(chain);
   set_reach(chain);
+  chain.sphere_tables = make_sphere_tables(chain);
   chain.header_text = chain_text(chain);
 }
 

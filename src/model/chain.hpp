@@ -10,6 +10,7 @@
 #include <hjcdik/robot.hpp>
 
 #include "core/chain.h"
+#include "model/sphere_table.hpp"
 
 namespace hjcdik::model {
 
@@ -24,6 +25,9 @@ Transform inverse(const Transform& transform);
 Transform rotation_about(const double axis[3], double angle);
 Transform translation_along(const double axis[3], double distance);
 
+// A sphere, x y z r, in the frame that the transform leads to.
+std::array<double, 4> operator*(const Transform& transform, const std::array<double, 4>& sphere);
+
 struct Joint {
   JointInfo info;
   Transform origin;  // joint frame at q = 0 in the previous moving joint's frame (the base's, for the first)
@@ -33,15 +37,18 @@ struct Joint {
 // Collision spheres by link. Joint -1 stands for what the chain's joints do not move.
 struct SphereLink {
   std::string name;
-  int joint;     // the moving joint that carries it, in the order of q
-  bool is_base;  // welded to the base without a locked joint between
+  int joint;                                   // the moving joint that carries it, in the order of q
+  bool is_base;                                // welded to the base without a locked joint between
   std::vector<std::array<double, 4>> spheres;  // x y z r in the carrying joint's frame (the base's, for -1)
 };
 
 struct SphereModel {
-  std::string source;             // name in messages
-  std::vector<SphereLink> links;  // those that are checked
+  std::string source;                     // name in messages
+  std::vector<SphereLink> links;          // those that are checked, from base to tool
   std::vector<std::array<int, 2>> pairs;  // of links checked against each other, first < second
+  // The names of links, and the link of each sphere.
+  std::vector<std::string> link_names;
+  std::vector<int> sphere_links;
 };
 
 struct Chain {
@@ -59,6 +66,7 @@ struct Chain {
   std::vector<Transform> to_constants;
   // For float lanes: offsets and translations rounded to nearest, limits rounded inwards.
   core::ChainConstants<float> constants_f32;
+  SphereTables sphere_tables;
   // Poses beyond it are out of reach, by more than the 1e-6 m a solution may be off. Its radius is the
   // simple bound. The points, which q_0 and q_n-1 do not move, make the sharper one.
   core::Reach reach;
@@ -67,8 +75,11 @@ struct Chain {
   std::string header_text;
 };
 
-// Fills constants, constants_f32, reach, length and header_text from the rest.
+// Fills constants, constants_f32, to_constants, sphere_tables, reach, length and header_text from the rest.
 void finish(Chain& chain);
+
+// The motion of a joint by q about or along its axis, in its own frame.
+Transform motion(const Joint& joint, double q);
 
 // False only if no configuration inside the limits reaches the pose within 1e-6 m and 1e-6 rad.
 // `rotation` is row-major.

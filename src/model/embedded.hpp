@@ -14,6 +14,10 @@ struct File {
 extern const File robots[];
 extern const int robots_count;
 
+// robots/spheres/*.json, with bare names such as "panda_foam".
+extern const File spheres[];
+extern const int spheres_count;
+
 // What GPU programs are compiled from, with paths below src/ such as "core/trig.h".
 extern const File gpu_sources[];
 extern const int gpu_sources_count;

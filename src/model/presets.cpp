@@ -1,5 +1,6 @@
 // The packaged robots. Their files and where the figures come from: robots/.
-#include <algorithm>
+#include <functional>
+#include <map>
 #include <span>
 
 #include <hjcdik/robot.hpp>
@@ -11,14 +12,34 @@ namespace hjcdik {
 
 namespace {
 
-const PresetInfo& preset_info(std::string_view name) {
+// The entry of `all` with this name. `kind`: "preset" or the like.
+template <class Info>
+const Info& named(const std::vector<Info>& all, std::string_view name, const char* kind) {
   std::vector<std::string> names;
-  for (const PresetInfo& preset : presets()) {
-    if (preset.name == name) return preset;
-    names.push_back(preset.name);
+  for (const Info& info : all) {
+    if (info.name == name) return info;
+    names.push_back(info.name);
   }
-  throw InvalidArgument("no preset is called " + model::in_quotes(name) + "; there are " +
+  throw InvalidArgument("no " + std::string(kind) + " is called " + model::in_quotes(name) + "; there are " +
                         model::nearest_names(name, names));
+}
+
+const PresetInfo& preset_info(std::string_view name) { return named(presets(), name, "preset"); }
+
+using Texts = std::map<std::string, std::string, std::less<>>;
+
+Texts texts_of(const embedded::File* files, int count) {
+  Texts texts;
+  for (int i = 0; i < count; ++i) texts.emplace(files[i].name, files[i].text);
+  return texts;
+}
+
+// The spheres that a preset robot has by itself.
+std::string own_spheres(const std::string& robot) {
+  for (const SpherePresetInfo& model : sphere_presets()) {
+    if (model.robot == robot) return model.name;  // the first
+  }
+  return "none";
 }
 
 }  // namespace
@@ -40,20 +61,32 @@ const std::vector<PresetInfo>& presets() {
 }
 
 const std::string& preset_urdf(std::string_view name) {
-  static const std::map<std::string, std::string, std::less<>> texts = [] {
-    std::map<std::string, std::string, std::less<>> map;
-    for (int i = 0; i < embedded::robots_count; ++i) {
-      map.emplace(embedded::robots[i].name, embedded::robots[i].text);
-    }
-    return map;
-  }();
+  static const Texts texts = texts_of(embedded::robots, embedded::robots_count);
   return texts.at(preset_info(name).name);
+}
+
+const std::vector<SpherePresetInfo>& sphere_presets() {
+  // A robot's own comes first.
+  static const std::vector<SpherePresetInfo> all = {
+      {"panda_foam", "panda", "59 spheres; figures of foam's spherized Panda (MIT)"},
+      {"panda_curobo", "panda", "61 spheres; figures of cuRobo's Panda (Apache-2.0)"},
+      {"iiwa14", "iiwa14", "148 spheres, fitted to the meshes of iiwa_stack (BSD)"},
+      {"ur5e", "ur5e",
+       "112 spheres, fitted to the meshes of Universal_Robots_ROS2_Description (BSD-3-Clause)"},
+  };
+  return all;
+}
+
+const std::string& sphere_preset_text(std::string_view name) {
+  static const Texts texts = texts_of(embedded::spheres, embedded::spheres_count);
+  return texts.at(named(sphere_presets(), name, "sphere model").name);
 }
 
 Robot Robot::preset(std::string_view name, const RobotOptions& options) {
   const PresetInfo& preset = preset_info(name);
   RobotOptions own = options;
   if (own.ee_link.empty()) own.ee_link = preset.ee_link;
+  if (own.spheres.empty()) own.spheres = own_spheres(preset.name);
   return from_urdf_text(preset_urdf(name), own, preset.name + ".urdf");
 }
 

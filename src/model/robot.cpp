@@ -7,6 +7,7 @@
 
 #include "model/chain.hpp"
 #include "model/names.hpp"
+#include "model/text.hpp"
 #include "model/urdf.hpp"
 
 namespace hjcdik {
@@ -27,11 +28,6 @@ void check(const Chain& chain, std::span<const double> q) {
                             model::in_quotes(chain.joints[i].info.name) + ") is not finite");
     }
   }
-}
-
-Transform motion(const model::Joint& joint, double q) {
-  return joint.info.type == JointType::prismatic ? model::translation_along(joint.axis, q)
-                                                 : model::rotation_about(joint.axis, q);
 }
 
 // The largest of the four components is found first, so that no rotation divides by a small number.
@@ -74,7 +70,7 @@ const char* to_string(JointType type) noexcept {
 }
 
 Robot Robot::from_urdf_file(const std::string& path, const RobotOptions& options) {
-  return make_robot(model::read_urdf_file(path), options, path);
+  return make_robot(model::read_text_file(path, "a URDF"), options, path);
 }
 
 Robot Robot::from_urdf_text(std::string_view xml, const RobotOptions& options, const std::string& source) {
@@ -89,13 +85,16 @@ int Robot::dof() const noexcept { return static_cast<int>(chain_->joints.size())
 const std::vector<JointInfo>& Robot::joints() const noexcept { return chain_->joint_infos; }
 const std::map<std::string, double>& Robot::locked_joints() const noexcept { return chain_->locked_joints; }
 const std::vector<std::string>& Robot::warnings() const noexcept { return chain_->warnings; }
+const std::vector<std::string>& Robot::collision_links() const noexcept { return chain_->spheres.link_names; }
+const std::vector<std::array<int, 2>>& Robot::self_pairs() const noexcept { return chain_->spheres.pairs; }
+const std::vector<int>& Robot::sphere_links() const noexcept { return chain_->spheres.sphere_links; }
 const std::string& Robot::header_text() const noexcept { return chain_->header_text; }
 
 Pose Robot::forward_kinematics(std::span<const double> q) const {
   check(*chain_, q);
   Transform pose;
   for (std::size_t i = 0; i < q.size(); ++i) {
-    pose = pose * chain_->joints[i].origin * motion(chain_->joints[i], q[i]);
+    pose = pose * chain_->joints[i].origin * model::motion(chain_->joints[i], q[i]);
   }
   return to_pose(pose * chain_->tool);
 }
@@ -106,7 +105,7 @@ std::vector<double> Robot::jacobian(std::span<const double> q) const {
   std::vector<Transform> frames(n);
   Transform pose;
   for (std::size_t i = 0; i < n; ++i) {
-    pose = frames[i] = pose * chain_->joints[i].origin * motion(chain_->joints[i], q[i]);
+    pose = frames[i] = pose * chain_->joints[i].origin * model::motion(chain_->joints[i], q[i]);
   }
   const Transform tool = pose * chain_->tool;
 
@@ -128,6 +127,20 @@ std::vector<double> Robot::jacobian(std::span<const double> q) const {
     }
   }
   return jacobian;
+}
+
+std::vector<std::array<double, 4>> Robot::spheres(std::span<const double> q) const {
+  check(*chain_, q);
+  std::vector<Transform> frames(q.size() + 1);  // the base's, then the joints'
+  for (std::size_t i = 0; i < q.size(); ++i) {
+    frames[i + 1] = frames[i] * chain_->joints[i].origin * model::motion(chain_->joints[i], q[i]);
+  }
+  std::vector<std::array<double, 4>> spheres;
+  for (const model::SphereLink& link : chain_->spheres.links) {
+    const Transform& frame = frames[static_cast<std::size_t>(link.joint + 1)];
+    for (const auto& sphere : link.spheres) spheres.push_back(frame * sphere);
+  }
+  return spheres;
 }
 
 }  // namespace hjcdik

@@ -2,26 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
-#include <filesystem>
 #include <numbers>
-#include <system_error>
 #include <unordered_map>
 
-#include <pugixml.hpp>
-
 #include "model/names.hpp"
-#include "model/read_file.hpp"
+#include "model/xml.hpp"
 
 namespace hjcdik::model {
 
 namespace {
 
-constexpr std::uintmax_t kLargestFile = 64u << 20;
 constexpr int kLongestMimic = 100;
 constexpr std::size_t kMostListed = 20;
-constexpr std::string_view kBlanks = " \t\r\n";
 
 // R = Rz(yaw) Ry(pitch) Rx(roll), the URDF's fixed-axis angles.
 void set_rotation(Transform& transform, const std::array<double, 3>& rpy) {
@@ -40,47 +33,17 @@ void set_rotation(Transform& transform, const std::array<double, 3>& rpy) {
   std::copy_n(rotation, 9, transform.rotation);
 }
 
-// Half-read documents and what goes wrong in them. `label` names the element in messages,
-// such as "joint 'elbow'".
-class Parser {
+// A half-read file.
+class Parser : XmlReader {
  public:
-  Parser(std::string_view text, const std::string& source) : text_(text), source_(source) {
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '\n') line_ends_.push_back(i);
-    }
-  }
+  Parser(std::string_view text, const std::string& source, bool with_spheres)
+      : XmlReader(text, source, "a URDF"), with_spheres_(with_spheres) {}
 
   Urdf parse();
 
  private:
-  using Node = pugi::xml_node;
-
-  int line_at(std::ptrdiff_t offset) const {
-    const auto position = static_cast<std::size_t>(std::max<std::ptrdiff_t>(offset, 0));
-    return 1 + static_cast<int>(std::lower_bound(line_ends_.begin(), line_ends_.end(), position) -
-                                line_ends_.begin());
-  }
-  int line_of(Node node) const { return line_at(node.offset_debug()); }
-
-  [[noreturn]] void fail(Node node, const std::string& label, const std::string& reason) const {
-    throw ModelError(source_, line_of(node), label, reason);
-  }
-  [[noreturn]] void fail(int line, const std::string& label, const std::string& reason) const {
-    throw ModelError(source_, line, label, reason);
-  }
-
-  void check_encoding() const;
-  Node read_document(pugi::xml_document& document) const;
-  Node only_child(Node parent, const char* name, const std::string& label) const;
-  std::optional<std::string_view> attribute(Node node, const char* name, const std::string& label) const;
-  std::string required(Node node, const char* name, const std::string& label) const;
-  std::vector<double> numbers(Node node, const char* name, std::string_view value, const std::string& label,
-                              std::size_t count) const;
-  double number(Node node, const char* name, const std::string& label, double fallback) const;
-  std::array<double, 3> triplet(Node node, const char* name, const std::string& label,
-                                const std::array<double, 3>& fallback) const;
-
   void read_link(Node node);
+  std::vector<std::array<double, 4>> read_spheres(Node link, const std::string& label) const;
   void read_joint(Node node);
   UrdfJointType read_type(Node node, const std::string& label) const;
   int read_end(Node joint, const char* name, const std::string& label) const;
@@ -90,129 +53,14 @@ class Parser {
   void read_mimics(const std::vector<Node>& nodes);
   void connect();
 
-  std::string_view text_;
-  std::string source_;
-  std::vector<std::size_t> line_ends_;
+  bool with_spheres_;
   std::unordered_map<std::string, int> link_index_, joint_index_;
   Urdf urdf_;
 };
 
-std::string label_of(const char* kind, std::string_view name) {
-  return std::string(kind) + " " + in_quotes(name);
-}
-
-void Parser::check_encoding() const {
-  if (text_.find_first_not_of(kBlanks) == std::string_view::npos) fail(0, "", "the file is empty");
-  if (const std::size_t nul = text_.find('\0'); nul != std::string_view::npos) {
-    fail(line_at(static_cast<std::ptrdiff_t>(nul)), "", "not a text file in UTF-8; a URDF is expected");
-  }
-  if (const std::size_t bad = invalid_utf8(text_); bad != std::string_view::npos) {
-    fail(line_at(static_cast<std::ptrdiff_t>(bad)), "", "not UTF-8 text; a URDF is expected, saved in UTF-8");
-  }
-}
-
-pugi::xml_node Parser::read_document(pugi::xml_document& document) const {
-  const pugi::xml_parse_result result =
-      document.load_buffer(text_.data(), text_.size(), pugi::parse_default, pugi::encoding_utf8);
-  if (!result) fail(line_at(result.offset), "", std::string("malformed XML: ") + result.description());
-
-  Node root;
-  for (const Node node : document.children()) {
-    if (node.type() != pugi::node_element) continue;
-    if (root)
-      fail(node, "", "a second root element <" + std::string(node.name()) + ">; a URDF has one <robot>");
-    root = node;
-  }
-  if (std::string_view(root.name()) != "robot") {
-    fail(root, "", "the root element is <" + std::string(root.name()) + ">; a URDF has <robot>");
-  }
-  return root;
-}
-
-pugi::xml_node Parser::only_child(Node parent, const char* name, const std::string& label) const {
-  const Node child = parent.child(name);
-  if (const Node second = child.next_sibling(name)) {
-    fail(second, label, "a second <" + std::string(name) + ">; keep one");
-  }
-  return child;
-}
-
-std::optional<std::string_view> Parser::attribute(Node node, const char* name,
-                                                  const std::string& label) const {
-  const pugi::xml_attribute found = node.attribute(name);
-  if (!found) return std::nullopt;
-  const std::string where = "<" + std::string(node.name()) + "> attribute " + name;
-  for (pugi::xml_attribute next = found.next_attribute(); next; next = next.next_attribute()) {
-    if (std::string_view(next.name()) == name) fail(node, label, where + " is given twice");
-  }
-  const std::string_view value = found.value();
-  if (invalid_utf8(value) != std::string_view::npos) fail(node, label, where + " is not valid text");
-  if (value.find("${") != std::string_view::npos || value.find("$(") != std::string_view::npos) {
-    fail(node, label,
-         where + " is " + in_quotes(value) + ": xacro not expanded; run xacro on the file first");
-  }
-  return value;
-}
-
-std::string Parser::required(Node node, const char* name, const std::string& label) const {
-  const auto value = attribute(node, name, label);
-  if (!value || value->empty()) {
-    fail(node, label, "<" + std::string(node.name()) + "> needs a " + std::string(name));
-  }
-  return std::string(*value);
-}
-
-// Locale-independent: std::from_chars always reads a decimal point.
-std::vector<double> Parser::numbers(Node node, const char* name, std::string_view value,
-                                    const std::string& label, std::size_t count) const {
-  const std::string where =
-      "<" + std::string(node.name()) + "> attribute " + name + " is " + in_quotes(value);
-  std::vector<double> found;
-  for (std::size_t begin = value.find_first_not_of(kBlanks); begin != std::string_view::npos;
-       begin = value.find_first_not_of(kBlanks, begin)) {
-    const std::size_t end = std::min(value.find_first_of(kBlanks, begin), value.size());
-    const std::string_view token = value.substr(begin, end - begin);
-    begin = end;
-
-    const bool plus = token.size() > 1 && token[0] == '+' && token[1] != '-';
-    const std::string_view digits = token.substr(plus ? 1 : 0);
-    double x = 0;
-    const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), x);
-    if (error == std::errc::result_out_of_range) {
-      fail(node, label, where + ": " + in_quotes(token) + " is beyond the range of a double");
-    }
-    if (error != std::errc() || stop != digits.data() + digits.size()) {
-      fail(node, label, where + ": " + in_quotes(token) + " is not a number");
-    }
-    if (!std::isfinite(x)) fail(node, label, where + ": numbers must be finite");
-    found.push_back(x);
-  }
-  if (found.size() != count) {
-    fail(node, label,
-         where + ": " + std::to_string(count) + (count == 1 ? " number" : " numbers") + " expected, " +
-             std::to_string(found.size()) + " found");
-  }
-  return found;
-}
-
-double Parser::number(Node node, const char* name, const std::string& label, double fallback) const {
-  const auto value = attribute(node, name, label);
-  return value ? numbers(node, name, *value, label, 1)[0] : fallback;
-}
-
-std::array<double, 3> Parser::triplet(Node node, const char* name, const std::string& label,
-                                      const std::array<double, 3>& fallback) const {
-  const auto value = attribute(node, name, label);
-  if (!value) return fallback;
-  const std::vector<double> x = numbers(node, name, *value, label, 3);
-  return {x[0], x[1], x[2]};
-}
-
 Urdf Parser::parse() {
-  check_encoding();
-  pugi::xml_document document;
-  const Node robot = read_document(document);
-  urdf_.source = source_;
+  const Node robot = root();
+  urdf_.source = source();
   urdf_.robot = std::string(attribute(robot, "name", "").value_or("robot"));
 
   std::vector<Node> joint_nodes;
@@ -239,7 +87,29 @@ void Parser::read_link(Node node) {
          "a second link of this name; the first is in line " +
              std::to_string(urdf_.links[entry->second].line));
   }
-  urdf_.links.push_back({name, -1, line_of(node)});
+  UrdfLink link{name, -1, line_of(node), {}};
+  if (with_spheres_) link.spheres = read_spheres(node, label_of("link", name));
+  urdf_.links.push_back(std::move(link));
+}
+
+std::vector<std::array<double, 4>> Parser::read_spheres(Node link, const std::string& label) const {
+  std::vector<std::array<double, 4>> spheres;
+  for (const Node collision : link.children("collision")) {
+    const Node geometry = only_child(collision, "geometry", label);
+    const Node sphere = only_child(geometry, "sphere", label);
+    for (const Node shape : geometry.children()) {
+      if (shape.type() != pugi::node_element || shape == sphere) continue;
+      fail(shape, label, "<collision> holds a <" + std::string(shape.name()) + ">; only spheres are read");
+    }
+    if (!sphere) fail(collision, label, "<collision> holds no <sphere>");
+    required(sphere, "radius", label);
+    const double radius = number(sphere, "radius", label, 0);
+    if (radius <= 0)
+      fail(sphere, label, "<sphere> attribute radius is " + to_text(radius) + "; it must be above 0");
+    const Transform origin = read_origin(collision, label);
+    spheres.push_back({origin.position[0], origin.position[1], origin.position[2], radius});
+  }
+  return spheres;
 }
 
 void Parser::read_joint(Node node) {
@@ -428,24 +298,12 @@ const char* to_string(UrdfJointType type) noexcept {
   return "unknown";
 }
 
-std::string read_urdf_file(const std::string& path) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) throw ModelError(path, 0, "", "the file does not exist");
-  if (std::filesystem::is_directory(status))
-    throw ModelError(path, 0, "", "is a directory; a URDF file is expected");
-
-  auto text = read_file(path, kLargestFile);
-  if (!text) throw ModelError(path, 0, "", "the file cannot be read; check its permissions");
-  if (text->size() > kLargestFile)
-    throw ModelError(path, 0, "", "the file is larger than 64 MiB; a URDF is expected");
-  return *std::move(text);
+Urdf parse_urdf(std::string_view text, const std::string& source) {
+  return Parser(text, source, false).parse();
 }
 
-Urdf parse_urdf(std::string_view text, const std::string& source) {
-  if (text.size() > kLargestFile)
-    throw ModelError(source, 0, "", "the text is larger than 64 MiB; a URDF is expected");
-  return Parser(text, source).parse();
+Urdf parse_spherized_urdf(std::string_view text, const std::string& source) {
+  return Parser(text, source, true).parse();
 }
 
 }  // namespace hjcdik::model

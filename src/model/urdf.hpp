@@ -1,7 +1,9 @@
 // A URDF as a checked tree of links and joints, and the chain from its root to a tool.
-// Only kinematics is read: meshes, inertias, transmissions and unknown elements are never looked at.
+// Kinematics is read, and spheres where asked for: meshes, inertias, transmissions and unknown elements are
+// never looked at.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,6 +44,7 @@ struct UrdfLink {
   std::string name;
   int parent_joint = -1;  // the joint that carries it; -1 for the root
   int line = 0;
+  std::vector<std::array<double, 4>> spheres;  // x y z r; only where they were asked for
 };
 
 struct Urdf {
@@ -52,9 +55,16 @@ struct Urdf {
   int root = 0;
 };
 
+// -1 where there is none.
+int find_link(const Urdf& urdf, std::string_view name);
+int find_joint(const Urdf& urdf, std::string_view name);
+
 // All throw ModelError.
-std::string read_urdf_file(const std::string& path);
 Urdf parse_urdf(std::string_view text, const std::string& source);
+// With the links' collision geometry, which must be spheres.
+Urdf parse_spherized_urdf(std::string_view text, const std::string& source);
+// A joint's motion by q about or along its axis, in its own frame.
+Transform motion(const UrdfJoint& joint, double q);
 // Everything but what finish() fills in.
 Chain make_chain(const Urdf& urdf, const RobotOptions& options);
 

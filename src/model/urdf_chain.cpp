@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "model/names.hpp"
+#include "model/spheres.hpp"
 #include "model/urdf.hpp"
 
 namespace hjcdik::model {
@@ -83,12 +84,6 @@ int find_tool(const Urdf& urdf, const std::string& name) {
   return by.child;
 }
 
-// A joint's motion by q about or along its axis, in its own frame.
-Transform motion(const UrdfJoint& joint, double q) {
-  return joint.type == UrdfJointType::prismatic ? translation_along(joint.axis, q)
-                                                : rotation_about(joint.axis, q);
-}
-
 // Which joints are held, and where.
 class Locks {
  public:
@@ -126,6 +121,13 @@ class Locks {
     explicitly = false;
     if (on_path_[j]) return std::nullopt;
     return std::clamp(0.0, joint.lower, joint.upper);
+  }
+
+  // Of every joint of the file.
+  std::vector<std::optional<double>> all() const {
+    std::vector<std::optional<double>> values;
+    for (std::size_t j = 0; j < urdf_.joints.size(); ++j) values.push_back(held(static_cast<int>(j)));
+    return values;
   }
 
   void report() const {
@@ -218,6 +220,15 @@ JointInfo joint_info(const Urdf& urdf, const UrdfJoint& joint, Chain& chain) {
 
 }  // namespace
 
+int find_link(const Urdf& urdf, std::string_view name) { return find(urdf.links, name); }
+
+int find_joint(const Urdf& urdf, std::string_view name) { return find(urdf.joints, name); }
+
+Transform motion(const UrdfJoint& joint, double q) {
+  return joint.type == UrdfJointType::prismatic ? translation_along(joint.axis, q)
+                                                : rotation_about(joint.axis, q);
+}
+
 Chain make_chain(const Urdf& urdf, const RobotOptions& options) {
   const int tool = find_tool(urdf, options.ee_link);
   std::vector<int> path;  // joints from base to tool
@@ -272,6 +283,7 @@ Chain make_chain(const Urdf& urdf, const RobotOptions& options) {
   }
   locks.report();
   for (const Joint& joint : chain.joints) chain.joint_infos.push_back(joint.info);
+  set_spheres(chain, urdf, locks.all(), options);
   return chain;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/chain.h"
+#include "core/geometry.h"
 
 namespace hjcdik {
 
@@ -17,7 +18,23 @@ struct TargetState {
   std::int32_t need;       // stop once this many jobs have converged
   std::int32_t hits;       // out: jobs that converged, at most need, in job order
   std::int32_t near_hits;  // out: the best that did not, where fewer than need converged
+  std::int32_t world;      // that the target is in
+  // out, added to: starts that came near the target in collision with the robot itself, and with the world.
+  std::int32_t self_rejected, world_rejected;
 };
+
+// Searches that judge what they find. A hit is then a configuration that converged and that float32 finds
+// free, or cannot tell.
+struct CollisionTask {
+  core::SphereTable<float> robot;
+  core::WorldTable<float> worlds;
+  float margin;  // to obstacles, m
+  bool self;     // whether self pairs count
+  float* hit_clearance;  // per hit: the smaller of self clearance and that to the world less the margin, m
+};
+
+// Of a near hit that collides: its score is the depth plus this. Lower ones are free.
+constexpr float kCollides = 1e3f;
 
 struct SearchTask {
   const core::ChainConstants<float>* chain;
@@ -26,6 +43,7 @@ struct SearchTask {
   float position_tolerance, orientation_tolerance;
   std::uint32_t seed;
   std::int32_t starts_per_candidate;
+  std::int32_t walks;  // as in core/random.h
   std::int32_t iterations;
   std::int32_t coarse_sweeps;
   bool greedy;
@@ -52,9 +70,12 @@ struct SearchTask {
   float* near_score;
   std::int32_t* near_job;
 
-  // Of one target only: distance and angle at the end of every job; null for none. Jobs then run on
-  // whatever has been found.
+  // Of one target only: distance, angle and joints at the end of every job; null for none. Jobs then run on
+  // whatever has been found, and are not judged.
   float* job_errors;
+  float* job_q;
+
+  const CollisionTask* collision;  // null: open world
 
   std::int64_t lane_iterations;  // out, added to
 };

@@ -1,0 +1,189 @@
+#include "solver/judge.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/collision.h"
+#include "solver/world.hpp"
+
+namespace hjcdik {
+namespace {
+
+using core::Frame;
+using core::Vec3;
+using Team = core::SerialTeam<double, core::kMaxSpheres>;
+
+// A configuration's frames and spheres.
+struct Pose {
+  Pose(const model::Chain& chain, const double* q) : robot(chain.sphere_tables.f64.table()), team(place(chain, q)) {}
+
+  Team place(const model::Chain& chain, const double* q) {
+    core::carrying_frames(chain.constants, q, frames);
+    return Team(robot, frames);
+  }
+
+  core::SphereTable<double> robot;
+  Frame<double> frames[core::kMaxDof + 1];
+  Team team;
+};
+
+// Where two things come closest: a sphere of joint `joint`, and another of joint `other` (-1: an obstacle).
+struct Contact {
+  double clearance = std::numeric_limits<double>::infinity();
+  Vec3<double> normal{}, point{}, other_point{};  // the normal points to the sphere
+  int joint = -1, other = -1;
+};
+
+Contact deepest(const model::Chain& chain, const double* q, const CollisionRule& rule, std::int32_t world) {
+  const Pose pose(chain, q);
+  Contact worst;
+  worst.clearance = 1e-3;
+  if (rule.self) {
+    core::visit_self(pose.team, pose.robot, worst.clearance,
+                     [&](double clearance, const Vec3<double>& d, double length, int one, int other, int) {
+                       if (clearance < worst.clearance) {
+                         worst = {clearance, (1 / std::max(length, 1e-12)) * d, pose.team.place(one),
+                                  pose.team.place(other), pose.robot.joint[one], pose.robot.joint[other]};
+                       }
+                       return worst.clearance;
+                     });
+  }
+  core::visit_world(pose.team, pose.robot, rule.worlds->table_f64(), world, worst.clearance + rule.margin,
+                    [&](const core::Distance<double>& d, int i) {
+                      if (d.value - rule.margin < worst.clearance) {
+                        worst = {d.value - rule.margin, d.normal, pose.team.place(i), {}, pose.robot.joint[i], -1};
+                      }
+                      return worst.clearance + rule.margin;
+                    });
+  return worst;
+}
+
+// What row `row` of a world's packed capsules was given as.
+std::pair<ObstacleKind, std::int32_t> capsule_as_given(const World& world, std::int32_t row) {
+  const auto given = std::int32_t(world.obstacles().given_capsules),
+             all = std::int32_t(world.capsules().size() / 7);
+  if (row < given) return {ObstacleKind::capsule, row};
+  if (row < all) return {ObstacleKind::cylinder, row - given};
+  return {ObstacleKind::sphere, row - all};
+}
+
+}  // namespace
+
+double clearance(const model::Chain& chain, const double* q, const CollisionRule& rule, std::int32_t world,
+                 double interest) {
+  const Pose pose(chain, q);
+  double least = interest;
+  if (rule.self) least = core::self_clearance(pose.team, pose.robot, least);
+  return std::min(least, core::world_clearance(pose.team, pose.robot, rule.worlds->table_f64(), world,
+                                               least + rule.margin) -
+                             rule.margin);
+}
+
+Check check(const model::Chain& chain, const double* q, const CollisionRule& rule, std::int32_t world) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Pose pose(chain, q);
+  const auto& tables = chain.sphere_tables;
+  Check result{true, kInfinity, kInfinity, -1, ObstacleKind::none, -1};
+  const auto link_of = [&](int sphere) {
+    int group = 0;
+    while (tables.f64.groups[std::size_t(group)].end <= sphere) group++;
+    return tables.link_of_group[std::size_t(group)];
+  };
+  double responsible = kInfinity;
+  if (rule.self) {
+    for (const auto& pair : tables.f64.pairs) {
+      const auto &a = tables.f64.groups[std::size_t(pair[0])], &b = tables.f64.groups[std::size_t(pair[1])];
+      for (int i = a.begin; i < a.end; i++) {
+        for (int k = b.begin; k < b.end; k++) {
+          const Vec3<double> d = pose.team.place(i) - pose.team.place(k);
+          const double value = std::sqrt(core::dot(d, d)) - pose.team.radius(i) - pose.team.radius(k);
+          if (!(value < result.self_clearance_m)) continue;
+          result.self_clearance_m = responsible = value;
+          result.link = tables.link_of_group[std::size_t(pair[0])];
+          result.other = ObstacleKind::link;
+          result.other_index = tables.link_of_group[std::size_t(pair[1])];
+        }
+      }
+    }
+  }
+  const WorldSet& set = *rule.worlds;
+  if (world < set.empty_world()) {
+    const auto &begin = set.begins[std::size_t(world)], &end = set.begins[std::size_t(world) + 1];
+    for (int i = 0; i < pose.robot.world_spheres; i++) {
+      const Vec3<double> p = pose.team.place(i);
+      const auto look = [&](const auto& obstacle, ObstacleKind kind, std::int32_t row) {
+        const double value = core::distance_to(obstacle, p).value - pose.team.radius(i);
+        if (!(value < result.world_clearance_m)) return;
+        result.world_clearance_m = value;
+        if (!(value - rule.margin < responsible)) return;
+        responsible = value - rule.margin;
+        result.link = link_of(i);
+        result.other = kind;
+        result.other_index = row;
+      };
+      for (int o = begin.boxes; o < end.boxes; o++)
+        look(set.f64.boxes[std::size_t(o)], ObstacleKind::box, set.box_rows[std::size_t(o)]);
+      for (int o = begin.capsules; o < end.capsules; o++) {
+        const auto [kind, row] = capsule_as_given(set.worlds[std::size_t(world)], set.capsule_rows[std::size_t(o)]);
+        look(set.f64.capsules[std::size_t(o)], kind, row);
+      }
+      for (int o = begin.cylinders; o < end.cylinders; o++)
+        look(set.f64.cylinders[std::size_t(o)], ObstacleKind::cylinder, set.cylinder_rows[std::size_t(o)]);
+    }
+  }
+  result.free = result.self_clearance_m >= 0 && result.world_clearance_m - rule.margin >= 0;
+  return result;
+}
+
+double penetration(const model::Chain& chain, const double* q, const WorldSet& worlds, std::int32_t world) {
+  const Pose pose(chain, q);
+  double sum = 0, least = 0;
+  int sphere = -1;
+  core::visit_world(pose.team, pose.robot, worlds.table_f64(), world, 0.0,
+                    [&](const core::Distance<double>& d, int i) {
+                      if (i != sphere) {
+                        sum -= least;
+                        least = 0;
+                        sphere = i;
+                      }
+                      least = std::min(least, d.value);
+                      return 0.0;
+                    });
+  return sum - least;
+}
+
+bool push_out(const model::Chain& chain, double* q, const CollisionRule& rule, std::int32_t world) {
+  constexpr int kPushes = 40;
+  constexpr double kRoom = 1e-5, kLongest = 0.1;
+  const auto& c = chain.constants;
+  for (int push = 0; push < kPushes; push++) {
+    const Contact contact = deepest(chain, q, rule, world);
+    if (contact.clearance >= 0) return true;
+    Frame<double> frames[core::kMaxDof + 1];
+    core::carrying_frames(c, q, frames);
+    // How the clearance changes with each joint; joints at a limit that it pushes against do not move.
+    double gradient[core::kMaxDof], square = 0;
+    for (int i = 0; i < c.dof; i++) {
+      const Frame<double>& f = frames[i + 1];
+      const auto along = [&](const Vec3<double>& p) {
+        return c.joint[i].prismatic ? core::dot(contact.normal, f.z)
+                                    : core::dot(contact.normal, core::cross(f.z, p - f.p));
+      };
+      gradient[i] = 0;
+      if (i <= contact.joint) gradient[i] += along(contact.point);
+      if (i <= contact.other) gradient[i] -= along(contact.other_point);
+      if ((gradient[i] < 0 && q[i] <= c.joint[i].lower) || (gradient[i] > 0 && q[i] >= c.joint[i].upper))
+        gradient[i] = 0;
+      square += gradient[i] * gradient[i];
+    }
+    if (square < 1e-12) return false;
+    const double step = (kRoom - contact.clearance) / square;
+    for (int i = 0; i < c.dof; i++)
+      q[i] = std::clamp(q[i] + std::clamp(step * gradient[i], -kLongest, kLongest), c.joint[i].lower,
+                        c.joint[i].upper);
+  }
+  return deepest(chain, q, rule, world).clearance >= 0;
+}
+
+}  // namespace hjcdik
