@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,7 +73,7 @@ def check(
     self_clearance, world_clearance = np.empty(rows), np.empty(rows)
     link, other = np.empty(rows, np.int32), np.empty(rows, np.int32)
     kind = np.empty(rows, np.uint8)
-    arrays = (free, self_clearance, world_clearance, link, kind, other)
+    arrays: tuple[npt.NDArray[Any], ...] = (free, self_clearance, world_clearance, link, kind, other)
     for index in np.unique(worlds).tolist():
         chosen = worlds == index
         parts = [array[chosen] for array in arrays]

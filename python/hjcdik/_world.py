@@ -19,7 +19,7 @@ COLUMNS = {
     "spheres": "cx cy cz r",
 }
 _WIDTHS = {name: len(columns.split()) for name, columns in COLUMNS.items()}
-_KEYWORDS = (*COLUMNS, "exact_cylinders")
+KEYWORDS = (*COLUMNS, "exact_cylinders")
 
 
 class World(NamedTuple):
@@ -62,8 +62,8 @@ def worlds(items: Any, exact_cylinders: bool) -> tuple[World, ...]:
         if not isinstance(item, Mapping):
             raise ValueError(f"worlds[{i}] must map the keywords of set_world to rows, not {item!r:.80}")
         for key in item:
-            if key not in _KEYWORDS:
-                raise ValueError(f"worlds[{i}]: {key!r} is none of the keywords {', '.join(_KEYWORDS)}")
+            if key not in KEYWORDS:
+                raise ValueError(f"worlds[{i}]: {key!r} is none of the keywords {', '.join(KEYWORDS)}")
         try:
             made.append(world(**{"exact_cylinders": exact, **item}))
         except ValueError as error:

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 import hjcdik
-from hjcdik import _core, _devices, _inputs
+from hjcdik import _core, _devices, _inputs, _world, worlds
 
 SOLVED, UNSOLVED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
@@ -29,6 +30,7 @@ _POSE_FIELDS = ("x", "y", "z", "qw", "qx", "qy", "qz")
 _SLICE = 2000  # targets between two moves of the progress bar
 _GPU_SLICE = 100_000
 _TABLE_ROWS = 20
+_NO_COLLISION = "none"
 _LARGEST_SEED = 2**32 - 1
 _COLUMN = re.compile(
     r"(?:(?:p|pos|position|t|translation) ?)?([xyz])(?: (?:m|met(?:er|re)s?))?"
@@ -40,7 +42,8 @@ _Rows: TypeAlias = npt.NDArray[np.float64]
 
 _EPILOG = """\
 exit codes of solve:
-  0  every target is solved: within 1e-6 m and 1e-6 rad, inside the joint limits
+  0  every target is solved: within 1e-6 m and 1e-6 rad, inside the joint limits, and, with --collision hard
+     or both, free of collision
   1  some target is not
   2  nothing was computed: bad input, or a device that cannot be used
 
@@ -112,7 +115,9 @@ def _parser() -> argparse.ArgumentParser:
     info.add_argument("--json", action="store_true", help="print one JSON document")
     info.set_defaults(run=_info)
 
-    presets = commands.add_parser("presets", help="list the robots that come with the package")
+    presets = commands.add_parser(
+        "presets", help="list the robots and the collision sphere models that come with the package"
+    )
     presets.add_argument("--json", action="store_true", help="print one JSON document")
     presets.set_defaults(run=_presets)
 
@@ -142,6 +147,23 @@ def _parser() -> argparse.ArgumentParser:
     solve.add_argument("--seed", type=int, help="of the random starts, and of --random (there default 0)")
     solve.add_argument("--num-solutions", type=int, default=1, metavar="S", help="rows per target at most")
     solve.add_argument("--batch-size", type=int, default=2000, metavar="B", help="candidates per target")
+    solve.add_argument(
+        "--collision",
+        choices=(_NO_COLLISION, "hard", "soft", "both"),
+        help="what is checked (default: hard for a robot with collision spheres, else none)",
+    )
+    solve.add_argument(
+        "--margin", type=float, default=0.0, metavar="M", help="clearance to obstacles in metres"
+    )
+    solve.add_argument(
+        "--world",
+        metavar="FILE",
+        help="obstacles from a .json file: an object of boxes, capsules, cylinders and spheres, each a list "
+        "of rows as for Solver.set_world; or, with --problem, a MotionBenchMaker document (.json, .json.gz)",
+    )
+    solve.add_argument(
+        "--problem", nargs=2, metavar=("SET", "INDEX"), help="which problem of the --world file"
+    )
     solve.add_argument("--threads", type=int, help="CPU threads at most")
     _add_device(solve)
     solve.add_argument("--json", action="store_true", help="print one JSON document")
@@ -155,6 +177,12 @@ def _parser() -> argparse.ArgumentParser:
 def _add_robot(parser: argparse.ArgumentParser, **settings: Any) -> None:
     parser.add_argument("robot", metavar="ROBOT", help="a preset's name or the path of a URDF", **settings)
     parser.add_argument("--ee-link", metavar="NAME", help="the tool: a link, or a fixed joint")
+    parser.add_argument(
+        "--spheres",
+        metavar="MODEL",
+        help="collision spheres of a URDF: a packaged model's name, a spherized URDF or a .json file",
+    )
+    parser.add_argument("--srdf", metavar="FILE", help="an SRDF that says which links need no check")
 
 
 def _add_device(parser: argparse.ArgumentParser) -> None:
@@ -167,7 +195,7 @@ def _add_device(parser: argparse.ArgumentParser) -> None:
 
 
 def _info(options: argparse.Namespace) -> int:
-    info = hjcdik.Solver(options.robot, ee_link=options.ee_link, device=options.device).info
+    info = _solver(options).info
     machine = {
         "gpus": _devices.gpu_names(),
         "gpu_problem": _devices.gpu_problem(),
@@ -178,8 +206,11 @@ def _info(options: argparse.Namespace) -> int:
         return SOLVED
     for field in dataclasses.fields(info):
         value = getattr(info, field.name)
-        if not field.name.startswith("joint_") and value not in (None, "", {}):
+        hidden = field.name.startswith("joint_") or field.name == "collision_links"
+        if not hidden and field.repr and value not in (None, "", {}):
             print(f"{field.name:21} {_words(value)}")
+    if info.collision_enabled:
+        print(f"{'self_pairs':21} {len(info.self_pairs)}")
     for name, value in machine.items():
         if value:
             print(f"{name:21} {_words(value)}")
@@ -189,16 +220,31 @@ def _info(options: argparse.Namespace) -> int:
         ("joint", "type", "lower", "upper", "unit"),
         [(name, kind, f"{low:.6g}", f"{high:.6g}", unit) for name, kind, unit, (low, high) in joints],
     )
+    if info.collision_enabled:
+        print()
+        counts = Counter(info.sphere_links)
+        _print_table(
+            ("collision link", "spheres"), [(link, str(counts[link])) for link in info.collision_links]
+        )
     return SOLVED
 
 
 def _presets(options: argparse.Namespace) -> int:
-    rows = _core.presets()
+    rows, models = _core.presets(), _core.sphere_presets()
     if options.json:
         keys = ("name", "ee_link", "description")
-        print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=2))
+        robots: list[dict[str, Any]] = [dict(zip(keys, row, strict=True)) for row in rows]
+        for robot in robots:
+            robot["spheres"] = [
+                {"name": name, "description": description}
+                for name, made_for, description in models
+                if made_for == robot["name"]
+            ]
+        print(json.dumps(robots, indent=2))
     else:
         _print_table(("preset", "tool link", "source"), rows)
+        print()
+        _print_table(("sphere model", "preset", "source"), models)
     return SOLVED
 
 
@@ -214,6 +260,17 @@ def _words(value: Any) -> str:
     return ", ".join(value) if isinstance(value, list) else str(value)
 
 
+def _solver(options: argparse.Namespace, threads: int | None = None) -> hjcdik.Solver:
+    return hjcdik.Solver(
+        options.robot,
+        ee_link=options.ee_link,
+        spheres=options.spheres,
+        srdf=options.srdf,
+        device=options.device,
+        threads=threads,
+    )
+
+
 # --- solve --------------------------------------------------------------------------------------
 
 
@@ -224,9 +281,11 @@ def _solve(options: argparse.Namespace) -> int:
         _inputs.integer(options.random, "--random", 1)
     if options.seed is not None:
         _inputs.integer(options.seed, "--seed", 0, _LARGEST_SEED)
-    solver = hjcdik.Solver(
-        options.robot, ee_link=options.ee_link, device=options.device, threads=options.threads
-    )
+    solver = _solver(options, options.threads)
+    if options.problem and not options.world:
+        raise _UsageError("--problem needs --world, the file that it is in")
+    if options.world:
+        solver.set_world(**_read_world(options.world, options.problem))
     names: Callable[[int], str] = "poses[{}]".format
     if options.pose:
         targets = np.array(options.pose)
@@ -262,12 +321,14 @@ def _solve(options: argparse.Namespace) -> int:
 
 def _solve_in_slices(solver: hjcdik.Solver, targets: _Rows, options: argparse.Namespace) -> hjcdik.Result:
     """One solve; in slices (with the same result) only for the sake of a progress bar."""
-    settings = {
+    settings: dict[str, Any] = {
         "num_solutions": options.num_solutions,
         "batch_size": options.batch_size,
-        "collision": None,
+        "collision_margin_m": options.margin,
         "seed": options.seed,
     }
+    if options.collision is not None:  # else what the robot has decides
+        settings["collision"] = None if options.collision == _NO_COLLISION else options.collision
     slice_size = _SLICE if solver.info.device == "cpu" else _GPU_SLICE
     if len(targets) <= slice_size or not sys.stderr.isatty():
         return solver.solve(targets, **settings)
@@ -419,6 +480,24 @@ def _read_npy(path: Path) -> _Targets:
         return np.atleast_2d(_inputs.poses(array, "the array")), lambda i: f"{path}: row {i}"
     except ValueError as error:
         raise _UsageError(f"{path}: {error}") from None
+
+
+def _read_world(path: str, problem: Sequence[str] | None) -> dict[str, Any]:
+    """The keywords of set_world."""
+    document = worlds.read_document(path)
+    if problem is not None:
+        set_name, index = problem
+        if not re.fullmatch(r"\d{1,9}", index):
+            raise _UsageError(f"--problem: the index must be a number, not {index!r}")
+        try:
+            return dict(worlds.from_mbm_problem(worlds.select_problem(document, set_name, int(index))))
+        except RuntimeError as error:
+            raise _UsageError(f"{path}: {error}") from None
+    if isinstance(document, dict) and "problems" in document:
+        raise _UsageError(f"{path}: holds sets of problems; choose one with --problem SET INDEX")
+    if not isinstance(document, dict) or not set(document) <= set(_world.KEYWORDS):
+        raise _UsageError(f"{path}: expected an object of {', '.join(_world.KEYWORDS)}")
+    return document
 
 
 # --- writing results ----------------------------------------------------------------------------

@@ -72,7 +72,11 @@ def test_info_of_the_packaged_robot(panda: hjcdik.Solver) -> None:
     assert hjcdik.Solver().info == hjcdik.Solver(None).info == hjcdik.Solver(device=None).info
     assert (info.robot, info.dof, info.base_link) == ("panda", 7, "panda_link0")
     assert (info.ee_frame, info.ee_link) == ("panda_grasptarget_hand", "panda_grasptarget")
-    assert info.collision_enabled is False
+    assert info.collision_enabled is True
+    assert info.spheres == "panda_foam"
+    assert info.collision_links[-1] == "panda_rightfinger"
+    assert set(info.sphere_links) == set(info.collision_links)
+    assert ("panda_link2", "panda_hand") in info.self_pairs
     assert (info.device, info.cuda_compiler_version, info.artifact) == ("cpu", "", None)
     assert info.isa in hjcdik.build_info()["isas"]
     assert info.threads >= 1
@@ -142,6 +146,21 @@ def test_presets_are_the_packaged_robots(presets: dict[str, hjcdik.Solver]) -> N
     assert tools["fetch"] == ("gripper_axis", "gripper_link")
     assert "continuous" in presets["fetch"].info.joint_types
     assert len({solver.info.grid_header_sha256 for solver in presets.values()}) == 4
+
+
+def test_sphere_presets_are_known() -> None:
+    assert hjcdik.sphere_presets() == ["panda_foam", "panda_curobo", "iiwa14", "ur5e"]
+
+
+def test_a_preset_has_no_other_spheres() -> None:
+    fix = r"Solver\(hjcdik.preset_urdf\('panda'\), ee_link='panda_hand', spheres='panda_curobo'\)"
+    for robot in (None, "panda"):
+        with pytest.raises(ValueError, match=fix):
+            hjcdik.Solver(robot, ee_link="panda_hand", spheres="panda_curobo")
+    other = hjcdik.Solver(hjcdik.preset_urdf("panda"), ee_link="panda_hand", spheres="panda_curobo")
+    assert (other.info.spheres, other.info.collision_enabled) == ("panda_curobo", True)
+    plain = hjcdik.Solver(hjcdik.preset_urdf("panda"), ee_link="panda_hand")
+    assert (plain.info.spheres, plain.info.collision_enabled) == ("", False)
 
 
 def test_preset_urdf_makes_the_same_robot_with_another_tool(panda: hjcdik.Solver) -> None:
@@ -231,7 +250,11 @@ def test_a_urdf_needs_a_tool_link() -> None:
         ({"ee_link": b"panda_hand"}, r"ee_link must be the name of a link.*not b'panda_hand'"),
         ({"ee_link": "\udcff"}, r"ee_link is no valid Unicode text: '\\udcff'"),
         ({"locked_joints": {"\udcff": 0.0}}, "locked_joints is no valid Unicode text"),
-        ({"spheres": "panda_foam"}, "spheres must be None"),
+        ({"spheres": "panda_curobo"}, r"ee_link='panda_grasptarget', spheres='panda_curobo'\)"),
+        ({"spheres": "none.json"}, "spheres must be None"),
+        ({"srdf": 3}, "srdf must be the path or text of an SRDF"),
+        ({"srdf": "none.srdf"}, r"none\.srdf: cannot be read"),
+        ({"check_base": 1}, "check_base must be True or False"),
         ({"device": -1}, "device must be at least 0"),
         ({"device": True}, "device must be an integer"),
         ({"device": 1.0}, "device must be an integer"),
@@ -484,9 +507,6 @@ def test_arrays_on_a_device_are_refused(panda: hjcdik.Solver) -> None:
         ({"coarse_sweeps": -1}, "coarse_sweeps"),
         ({"coarse_sweeps": 1.5}, "coarse_sweeps must be an integer"),
         ({"coarse_order": "random"}, "coarse_order must be one of 'sweep', 'greedy'"),
-        ({"collision": "hard"}, "no collision geometry"),
-        ({"collision": "soft"}, "no collision geometry"),
-        ({"collision": "both"}, "no collision geometry"),
         ({"collision": "medium"}, "collision must be None or one of 'hard', 'soft', 'both', not 'medium'"),
         ({"collision": False}, "collision must be None or one of"),
         ({"collision_margin_m": 0.01}, "collision_margin_m needs"),
@@ -496,6 +516,9 @@ def test_arrays_on_a_device_are_refused(panda: hjcdik.Solver) -> None:
         ({"collision_margin_m": "0"}, "collision_margin_m must be a number"),
         ({"self_collision": False}, "self_collision=False needs"),
         ({"self_collision": 0}, "self_collision must be True or False"),
+        ({"world_index": 0.0}, "world_index must hold integers, not float64"),
+        ({"world_index": [0]}, r"world_index must have shape \(2,\), one number for each target, not \(1,\)"),
+        ({"world_index": [0, 2**40]}, r"world_index\[1\] is 1099511627776"),
     ],
 )
 def test_bad_solve_options(panda: hjcdik.Solver, options: dict[str, Any], message: str) -> None:
@@ -545,9 +568,32 @@ def test_unknown_joints_in_a_mapping_are_named(panda: hjcdik.Solver) -> None:
         panda.solve(panda.sample_targets(1), collision=None, q_init=q_init)
 
 
-def test_omitted_collision_means_none_without_geometry(panda: hjcdik.Solver) -> None:
-    target = panda.sample_targets(1)
-    np.testing.assert_array_equal(panda.solve(target).q, panda.solve(target, collision=None).q)
+def test_omitted_collision_means_none_without_geometry() -> None:
+    arm = hjcdik.Solver(planar(), ee_link="l3", device="cpu")
+    assert arm.info.collision_enabled is False
+    assert (arm.info.spheres, arm.info.collision_links, arm.info.self_pairs) == ("", (), ())
+    target = arm.sample_targets(1)
+    np.testing.assert_array_equal(arm.solve(target).q, arm.solve(target, collision=None).q)
+
+
+def test_collision_needs_geometry() -> None:
+    arm = hjcdik.Solver(planar(), ee_link="l3", device="cpu")
+    target = arm.sample_targets(1)
+    how = r"no collision geometry.*Solver\(urdf, ee_link='l3', spheres=\.\.\.\).*sphere_presets"
+    for mode in ("hard", "soft", "both"):
+        with pytest.raises(ValueError, match=f"collision='{mode}'.*{how}.*collision=None"):
+            arm.solve(target, collision=mode)
+    for arguments in ({"collision_margin_m": 0.01}, {"self_collision": False}):
+        with pytest.raises(ValueError, match=r"needs collision='hard' or 'both'"):
+            arm.solve(target, **arguments)
+    with pytest.raises(ValueError, match=f"set_world: .*{how}"):
+        arm.set_world(spheres=[[0, 0, 1, 0.1]])
+    with pytest.raises(ValueError, match=f"set_worlds: .*{how}"):
+        arm.set_worlds([{}])
+    with pytest.raises(ValueError, match=f"check: .*{how}"):
+        arm.check([0.0, 0.0])
+    assert arm.spheres_at([0.0, 0.0]).shape == (0, 4)
+    arm.clear_world()
 
 
 def test_options_of_solve_are_keywords(panda: hjcdik.Solver) -> None:
@@ -688,7 +734,7 @@ def test_the_extension_checks_the_sizes_of_what_it_fills(panda: hjcdik.Solver) -
     arrays = [np.empty(7), np.empty((1, 2, 7)), np.empty((1, 2, 7)), np.empty((1, 2)), np.empty((1, 2))]
     arrays += [np.empty(1, np.int64), np.empty(1, np.uint8)]
     arrays[0][:] = panda.sample_targets(1)
-    options = (None, 2, 2000, 0, 1337, 0.05, None, 0, False, -1, 0)
+    options = (None, 2, 2000, 0, 1337, 0.05, None, 0, False, -1, 0, 1, 0.0, True, None)
     assert panda._core.solve(*arrays, *options) > 0
     for i in range(len(arrays)):
         short, read_only = list(arrays), list(arrays)

@@ -29,6 +29,9 @@ def panda() -> hjcdik.Solver:
 
 
 def run(*arguments: str) -> int:
+    """Runs the command; what it solves is open-world unless the arguments say otherwise."""
+    if arguments[:1] == ("solve",) and "--collision" not in arguments:
+        arguments = (*arguments, "--collision", "none")
     try:
         return cli.main(arguments)
     except SystemExit as stop:  # argparse's own: help, version, usage errors
@@ -115,9 +118,12 @@ def test_info_of_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
 
 
 def test_presets(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = text_of(capsys, 0, "presets").splitlines()
-    assert [line.split()[0] for line in lines[1:]] == hjcdik.presets()
-    assert [preset["name"] for preset in document(capsys, 0, "presets", "--json")] == hjcdik.presets()
+    robots, models = text_of(capsys, 0, "presets").split("\n\n")
+    assert [line.split()[0] for line in robots.splitlines()[1:]] == hjcdik.presets()
+    assert [line.split()[0] for line in models.splitlines()[1:]] == hjcdik.sphere_presets()
+    presets = document(capsys, 0, "presets", "--json")
+    assert [preset["name"] for preset in presets] == hjcdik.presets()
+    assert [model["name"] for model in presets[0]["spheres"]] == ["panda_foam", "panda_curobo"]
 
 
 def test_solve_a_pose(capsys: pytest.CaptureFixture[str], panda: hjcdik.Solver) -> None:
@@ -397,6 +403,7 @@ def test_warnings_of_a_robot_are_shown(capsys: pytest.CaptureFixture[str], tmp_p
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX pipes")
 def test_a_closed_pipe_is_no_error() -> None:
     command = [sys.executable, "-m", "hjcdik", "solve", "panda", "--random", "5000", "--json"]
+    command += ["--collision", "none"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -120,7 +120,8 @@ for robot in ("panda", "ur5e", "panda"):
     info = hjcdik.Solver(robot).info
     assert (info.device, info.cuda_compiler_version) == ("cpu", "")
     assert info.isa in hjcdik.build_info()["isas"]
-assert hjcdik.Solver("panda", device="cpu").solve([0.4, 0, 0.4, 0, 1, 0, 0]).outcome[0] == "solved"
+solver = hjcdik.Solver("panda", device="cpu")
+assert solver.solve([0.4, 0, 0.4, 0, 1, 0, 0], collision=None).outcome[0] == "solved"
 """
     _, log = run(program, **WITHOUT_DRIVER)
     assert log.count("\n") == 1
@@ -212,7 +213,7 @@ for device in (None, 0, "cuda", "cuda:0"):
     assert "cuda:0" in repr(solver)
 assert pickle.loads(pickle.dumps(solver)).info == solver.info
 raises(hjcdik.DeviceError, lambda: hjcdik.Solver("panda", device=1), "no GPU 1", "'cpu'")
-result = solver.solve(solver.sample_targets(70_000))
+result = solver.solve(solver.sample_targets(70_000), collision=None)
 assert result.q.shape == (70_000, 1, 7)
 assert (result.outcome == "solved").all()
 assert hjcdik.Solver("panda", device="cpu").info.device == "cpu"
@@ -262,18 +263,19 @@ solver = hjcdik.Solver("panda", device="cuda", threads=1)
 targets = solver.sample_targets(200_000)
 driver = fake("HJCDIK_LIBCUDA")
 driver.fake_fail.argtypes = (ctypes.c_char_p, ctypes.c_long, ctypes.c_int)
-expected = solver.solve(targets).q
+expected = solver.solve(targets, collision=None).q
 
 driver.fake_fail(b"cuStreamSynchronize", 3, 999)
-error = raises(hjcdik.SolveError, lambda: solver.solve(targets), "GPU 0")
+error = raises(hjcdik.SolveError, lambda: solver.solve(targets, collision=None), "GPU 0")
 assert 0 < error.target_index == error.completed < len(targets), vars(error)
 twin = pickle.loads(pickle.dumps(error))
 assert (twin.target_index, twin.completed) == (error.target_index, error.completed)
 assert isinstance(error, RuntimeError)
-assert np.array_equal(solver.solve(targets).q, expected)  # the solver goes on
+assert np.array_equal(solver.solve(targets, collision=None).q, expected)  # the solver goes on
 
 driver.fake_fail(b"", 1, 2)
-error = raises(hjcdik.SolveError, lambda: solver.solve(targets[:1]), "out of memory", "free memory")
+one = lambda: solver.solve(targets[:1], collision=None)
+error = raises(hjcdik.SolveError, one, "out of memory", "free memory")
 assert (error.target_index, error.completed) == (0, 0)
 """,
         **fake_gpu,
@@ -286,18 +288,18 @@ def test_a_forked_child_may_use_the_cpu_only(fake_gpu: dict[str, str | Path]) ->
         """
 solver = hjcdik.Solver("panda", device="cuda")
 target = solver.sample_targets(1)
-solver.solve(target)
+solver.solve(target, collision=None)
 child = os.fork()
 if child == 0:
-    raises(hjcdik.DeviceError, lambda: solver.solve(target), "forked", "'spawn'", "'cpu'")
+    raises(hjcdik.DeviceError, lambda: solver.solve(target, collision=None), "forked", "'spawn'", "'cpu'")
     raises(hjcdik.DeviceError, lambda: hjcdik.Solver("ur5e", device="cuda"), "forked")
     other = hjcdik.Solver("panda")
     assert other.info.device == "cpu"
-    assert other.solve(target).outcome[0] == "solved"
+    assert other.solve(target, collision=None).outcome[0] == "solved"
     del solver
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
-solver.solve(target)
+solver.solve(target, collision=None)
 """,
         **fake_gpu,
     )

@@ -359,7 +359,7 @@ target = gpu.sample_targets(1)
 expected = gpu.solve(target, collision=None)
 child = os.fork()
 if child == 0:
-    for attempt in (lambda: gpu.solve(target), lambda: hjcdik.Solver("panda", device="cuda")):
+    for attempt in (lambda: gpu.solve(target, collision=None), lambda: hjcdik.Solver("panda", device="cuda")):
         try:
             attempt()
         except hjcdik.DeviceError as error:
