@@ -1,8 +1,8 @@
-"""The judge: poses, limits and collision of configurations in numpy float64, straight from URDF and sphere file.
+"""The judge: poses, limits and collision of configurations, in numpy float64 from URDF and sphere file.
 
 It shares no code with the library. A world is a dictionary with the keywords of `Solver.set_world`:
-boxes (M, 10), capsules (M, 7), spheres (M, 4), cylinders (M, 9), exact_cylinders. A configuration is free when
-no clearance is below zero; links that the sphere file lists in base_links_not_checked count for nothing.
+boxes (M, 10), capsules (M, 7), spheres (M, 4), cylinders (M, 9), exact_cylinders. A configuration is free
+when no clearance is below zero. Links in the sphere file's base_links_not_checked count for nothing.
 """
 
 from __future__ import annotations
