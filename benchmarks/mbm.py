@@ -14,6 +14,7 @@ import numpy as np
 
 FILE = "mbm_panda_even.json.gz"
 ROBOT, TOOL = "panda.urdf", "panda_hand"
+SOLVABLE = common.RESULTS / "solvable.json"
 MODELS = ("panda_foam", "panda_curobo")
 # The robot stands on it: it is no obstacle to keep a distance from.
 STAND = "cube_robot_stand"
@@ -36,11 +37,20 @@ def rungs(name: str) -> tuple[float, ...]:
     return (*RUNGS, TABLE_RUNG) if name.startswith("table") else RUNGS
 
 
-def world(problem: dict[str, Any], grown: float = 0.0) -> dict[str, np.ndarray]:
-    """Keywords of set_world; cuboids grown by `grown` metres on each face, the robot stand excepted."""
+def grown(problem: dict[str, Any], metres: float) -> dict[str, Any]:
+    """The problem with every cuboid but the robot stand larger by that much on each face."""
+    obstacles = dict(problem["obstacles"])
+    obstacles["cuboid"] = {
+        name: cuboid if name == STAND else {**cuboid, "dims": [side + 2 * metres for side in cuboid["dims"]]}
+        for name, cuboid in obstacles.get("cuboid", {}).items()
+    }
+    return {**problem, "obstacles": obstacles}
+
+
+def world(problem: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Its obstacles as keywords of set_world."""
     boxes = [
-        _pose(cuboid) + [side + 2 * grown * (name != STAND) for side in cuboid["dims"]]
-        for name, cuboid in problem["obstacles"].get("cuboid", {}).items()
+        _pose(cuboid) + list(cuboid["dims"]) for cuboid in problem["obstacles"].get("cuboid", {}).values()
     ]
     cylinders = [
         [*_pose(cylinder), cylinder["radius"], cylinder["height"]]
@@ -58,6 +68,15 @@ def goal(problem: dict[str, Any]) -> np.ndarray:
     if pose["frame"] != TOOL or problem["world_frame"] != "panda_link0":
         raise ValueError(f"a goal of {pose['frame']} in {problem['world_frame']}")
     return np.array([*pose["position_xyz"], *pose["quaternion_wxyz"]], dtype=float)
+
+
+def solvable(model: str, rung: float) -> dict[str, list[int]]:
+    """By set the places of the problems that have a solution at a rung; what solvable.py found."""
+    by_set = json.loads(SOLVABLE.read_text())["models"][model][str(rung)]
+    return {
+        name: sorted(int(i) for how, places in ways.items() if how != "none" for i in places.split())
+        for name, ways in by_set.items()
+    }
 
 
 def key(name: str, index: int) -> str:

@@ -1,12 +1,12 @@
 """Which MotionBenchMaker problems have a solution at all, at each rung of the clearance ladder.
 
-    python benchmarks/solvable.py [--sets cage_panda,...] [--models panda_foam,panda_curobo] [--starts 1000000]
+    python benchmarks/solvable.py [--sets cage_panda,...] [--models panda_foam,...] [--starts 1000000]
 
-A problem is solvable if one configuration is strict (1e-6 m, 1e-6 rad, inside the limits) and free of collision
-by the judge. Looked for, until the first: the problem's own goal_ik, polished; the self-motion through it
-(Newton-corrected steps along the null space, both ways, while inside the limits); then independent random starts
-of the open-world solver, the self-motion through a spread of its first solutions, and random starts up to
-`--starts`. Nothing of the library's collision code takes part.
+A problem is solvable if one configuration is strict (1e-6 m, 1e-6 rad, inside the limits) and free of
+collision by the judge. Looked for, until the first: the problem's own goal_ik, polished; the self-motion
+through it (Newton-corrected steps along the null space, both ways, while inside the limits); independent
+random starts of the open-world solver; the self-motion through a spread of its first solutions; random starts
+up to `--starts`. Nothing of the library's collision code takes part.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def newton(judge: Judge, q: np.ndarray, targets: np.ndarray, steps: int) -> tupl
 
 
 def walk(judge: Judge, start: np.ndarray, targets: np.ndarray) -> list[np.ndarray]:
-    """For each strict start (N, 7) the configurations met along its self-motion, both ways, inside the limits."""
+    """Of each strict start (N, 7) the configurations along its self-motion, both ways, inside the limits."""
     n = len(start)
     met: list[list[np.ndarray]] = [[row[None]] for row in start]
     origin = np.concatenate([start, start])
@@ -104,7 +104,7 @@ class Search:
 
     def __init__(self, judge: Judge, problem: dict[str, Any], rungs: tuple[float, ...]) -> None:
         self.judge, self.target = judge, mbm.goal(problem)
-        self.worlds = {rung: mbm.world(problem, rung) for rung in rungs}
+        self.worlds = {rung: mbm.world(mbm.grown(problem, rung)) for rung in rungs}
         self.found: dict[float, str] = {}
 
     def open_rungs(self) -> list[float]:
@@ -167,8 +167,8 @@ def main() -> None:
         zip(np.flatnonzero(usable).tolist(), walk(kinematics, goals[usable], targets[usable]), strict=True)
     )
     common.progress(
-        f"{usable.sum()} of {len(places)} goal_ik lie inside the limits; "
-        f"{sum(map(len, paths.values()))} configurations along their self-motions, {time.perf_counter() - began:.0f} s"
+        f"{usable.sum()} of {len(places)} goal_ik lie inside the limits; along their self-motions "
+        f"{sum(map(len, paths.values()))} configurations, {time.perf_counter() - began:.0f} s"
     )
 
     record: dict[str, Any] = {
@@ -225,7 +225,7 @@ def main() -> None:
 def tables(
     places: list[tuple[str, int]], searches: list[Search]
 ) -> tuple[dict[str, dict[str, dict[str, str]]], dict[str, dict[str, int]]]:
-    """By rung, set and way of finding, the places in the set (a string: one line of JSON each); and counts."""
+    """By rung, set and way of finding, the places in the set (one string: one line of JSON); and counts."""
     rows: dict[str, dict[str, dict[str, list[int]]]] = {}
     counts: dict[str, dict[str, int]] = {}
     for (name, i), search in zip(places, searches, strict=True):
