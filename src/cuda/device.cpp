@@ -133,12 +133,13 @@ Device::Scope::~Scope() {
   device_.driver_->CtxPopCurrent(&popped);
 }
 
-Image build_image(const model::Chain& chain, bool coarse, int major, int minor, int max_cuda_major,
+Image build_image(const model::Chain& chain, Variant variant, int major, int minor, int max_cuda_major,
                   const std::string& folder, std::string* report) {
   std::string source;
   std::vector<std::pair<std::string, std::string_view>> headers;
   const std::string target = std::to_string(10 * major + minor);
-  const std::string definitions = coarse ? "#define HJCDIK_COARSE_SEARCH\n" : "";
+  const std::string definitions = std::string(variant.coarse ? "#define HJCDIK_COARSE_SEARCH\n" : "") +
+                                  (variant.collision ? "#define HJCDIK_COLLISION\n" : "");
   std::vector<std::string_view> parts{kBuild, definitions, target, chain.header_text};
   parts.insert(parts.end(), std::begin(kCompileOptions), std::end(kCompileOptions));
   for (int i = 0; i < embedded::gpu_sources_count; i++) {
@@ -168,18 +169,18 @@ Image build_image(const model::Chain& chain, bool coarse, int major, int minor, 
 }
 
 std::shared_ptr<const Program> Program::get(const std::shared_ptr<Device>& device, const model::Chain& chain,
-                                            bool coarse) {
+                                            Variant variant) {
   static std::mutex mutex;
-  static auto& programs = *new std::map<std::tuple<int, bool, std::string>, std::weak_ptr<const Program>>;
+  static auto& programs = *new std::map<std::tuple<int, Variant, std::string>, std::weak_ptr<const Program>>;
   // One build at a time: a second solver of the same robot waits for the first one's.
   std::lock_guard lock(mutex);
-  const std::tuple key{device->index(), coarse, chain.header_text};
+  const std::tuple key{device->index(), variant, chain.header_text};
   if (auto program = programs[key].lock()) return program;
   std::erase_if(programs, [](const auto& entry) { return entry.second.expired(); });
   const Driver& d = device->driver();
   const std::string folder = store::default_folder();
   const auto build = [&](const std::string& from) {
-    return build_image(chain, coarse, device->major(), device->minor(), d.version / 1000, from);
+    return build_image(chain, variant, device->major(), device->minor(), d.version / 1000, from);
   };
   Image image = build(folder);
   const Device::Scope scope(*device);

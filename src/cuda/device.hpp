@@ -1,6 +1,7 @@
 // One GPU: its context, its memory and the programs loaded on it.
 #pragma once
 
+#include <compare>
 #include <memory>
 #include <string>
 #include <vector>
@@ -63,14 +64,20 @@ std::vector<std::string> device_names();
 // Why Device::get(-1) would throw, found without a context; empty where it would not.
 std::string device_problem();
 
+// What a program can do besides, at a cost in registers.
+struct Variant {
+  bool coarse = false;     // the coarse search
+  bool collision = false;  // judging what it finds, and nothing else
+  auto operator<=>(const Variant&) const = default;
+};
+
 // The kernels of one robot on one GPU.
 class Program {
  public:
-  // coarse: with the coarse search, which costs registers and is off by default.
   // From this process's programs, else from the cache on disk, else compiled. Throws DeviceError or
   // BuildError.
   static std::shared_ptr<const Program> get(const std::shared_ptr<Device>& device, const model::Chain& chain,
-                                            bool coarse = false);
+                                            Variant variant = {});
   ~Program();
 
   CUfunction search, polish;
@@ -90,7 +97,7 @@ struct Image {
   std::string key, compiler, image;
   bool compiled = false;
 };
-Image build_image(const model::Chain& chain, bool coarse, int major, int minor, int max_cuda_major,
+Image build_image(const model::Chain& chain, Variant variant, int major, int minor, int max_cuda_major,
                   const std::string& folder, std::string* report = nullptr);
 
 // Device memory that grows as needed and is never given back while its owner lives.

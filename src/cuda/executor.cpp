@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -38,6 +39,8 @@ struct Session {
         jobs(*d),
         counters(*d),
         seeds(*d),
+        worlds(*d),
+        world_of(*d),
         staging(*d),
         mapped(*d) {
     device->check(device->driver().StreamCreate(&stream, kStreamNonBlocking), "cuStreamCreate");
@@ -85,19 +88,23 @@ struct Session {
 
   std::shared_ptr<Device> device;
   CUstream stream = nullptr;
-  DeviceBuffer targets, search_state, results, rows, jobs, counters, seeds;
+  DeviceBuffer targets, search_state, results, rows, jobs, counters, seeds, worlds, world_of;
   PinnedBuffer staging, mapped;
   bool clean = false;                 // nothing in the stream, counters zero
   u32 ticket = 0;                     // last one given
-  const Program* searcher = nullptr;  // of the solve at hand
+  const Program* searcher = nullptr;       // of the solve at hand
+  const Program* open_searcher = nullptr;  // the same without judging
   bool has_seeds = false;
-  std::uint32_t seed = 0;  // whose table `seeds` holds
+  std::uint32_t seed = 0;      // whose table `seeds` holds
+  std::uint64_t world_id = 0;  // which set `worlds` holds; 0: none
 };
 
 constexpr std::size_t kMailboxBytes = 64;
 
 // What the search and the polish alone can answer; the rest goes through the worker's rounds.
-bool is_one_row(const SolveOptions& o) { return o.num_solutions == 1 && o.q_init_rows == 0 && !o.stats; }
+bool is_one_row(const SolveOptions& o) {
+  return o.num_solutions == 1 && o.q_init_rows == 0 && !o.stats && o.collision != Collision::soft;
+}
 
 // Targets in one of the worker's rounds: bounded by the memory of their hits.
 std::int64_t round_targets(const SolveOptions& o) {
@@ -137,12 +144,13 @@ struct SearchArrays {
   SearchArrays(std::int64_t n, int dof)
       : hit_q(layout.add<float>(n * dof)),
         hit_job(layout.add<int>(n)),
+        hit_clearance(layout.add<float>(n)),
         near_score(layout.add<float>(n)),
         near_job(layout.add<int>(n)),
         leftover(layout.add<u32>(n)),
         retry(layout.add<u32>(n)) {}
   Layout layout;
-  std::size_t hit_q, hit_job, near_score, near_job, leftover, retry;
+  std::size_t hit_q, hit_job, hit_clearance, near_score, near_job, leftover, retry;
 };
 
 }  // namespace
@@ -151,17 +159,17 @@ struct Executor::Impl {
   const model::Chain* chain;
   int dof, threads;
   std::shared_ptr<Device> device;
-  std::shared_ptr<const Program> program;  // without the coarse search
+  std::shared_ptr<const Program> program;  // that does nothing besides
 
   std::mutex mutex;
-  std::shared_ptr<const Program> coarse_program;  // once it is asked for
+  std::map<Variant, std::shared_ptr<const Program>> others;  // once they are asked for
   std::vector<std::unique_ptr<Session>> idle;
 
   // A session of the executor's, and the context, for the life of the lease.
   class Lease {
    public:
-    Lease(Impl& impl, const SolveOptions& options) : impl_(impl), scope_(*impl.device) {
-      const Program& searcher = impl.search_program(options);
+    Lease(Impl& impl, const Problem& problem) : impl_(impl), scope_(*impl.device) {
+      const Program& searcher = impl.search_program(problem.options, problem.judged());
       {
         std::lock_guard lock(impl.mutex);
         if (!impl.idle.empty()) {
@@ -171,6 +179,7 @@ struct Executor::Impl {
       }
       if (!session_) session_ = std::make_unique<Session>(impl.device);
       session_->searcher = &searcher;
+      session_->open_searcher = problem.judged() ? &impl.search_program(problem.options, false) : &searcher;
     }
     ~Lease() {
       std::lock_guard lock(impl_.mutex);
@@ -185,11 +194,13 @@ struct Executor::Impl {
   };
 
   // The program that a solve's searches run; may compile.
-  const Program& search_program(const SolveOptions& o) {
-    if (o.coarse_sweeps == 0) return *program;
+  const Program& search_program(const SolveOptions& o, bool judged) {
+    const Variant variant{o.coarse_sweeps > 0, judged};
+    if (variant == Variant{}) return *program;
     std::lock_guard lock(mutex);
-    if (!coarse_program) coarse_program = Program::get(device, *chain, true);
-    return *coarse_program;
+    auto& other = others[variant];
+    if (!other) other = Program::get(device, *chain, variant);
+    return *other;
   }
 
   const Driver& driver() const { return device->driver(); }
@@ -218,6 +229,67 @@ struct Executor::Impl {
     check(driver().StreamSynchronize(stream), "cuStreamSynchronize");
     s.has_seeds = true;
     s.seed = table.seed;
+  }
+
+  // So do the worlds.
+  core::WorldTable<float> hold_worlds(Session& s, const WorldSet& set, CUstream stream,
+                                      core::WorldTable<double>* wide) const {
+    Layout layout;
+    const auto place = [&]<class T>(const std::vector<T>& v) { return layout.add<T>(std::int64_t(v.size())); };
+    const std::size_t at[] = {place(set.f32.boxes), place(set.f32.capsules), place(set.f32.cylinders),
+                              place(set.f64.boxes), place(set.f64.capsules), place(set.f64.cylinders),
+                              place(set.nodes),     place(set.ranges)};
+    if (s.world_id != set.id) {
+      s.world_id = 0;
+      s.worlds.reserve(layout.size());
+      std::vector<char> packed(layout.size());
+      const auto copy = [&]<class T>(const std::vector<T>& v, std::size_t to) {
+        if (!v.empty()) std::memcpy(packed.data() + to, v.data(), v.size() * sizeof(T));
+      };
+      copy(set.f32.boxes, at[0]), copy(set.f32.capsules, at[1]), copy(set.f32.cylinders, at[2]);
+      copy(set.f64.boxes, at[3]), copy(set.f64.capsules, at[4]), copy(set.f64.cylinders, at[5]);
+      copy(set.nodes, at[6]), copy(set.ranges, at[7]);
+      check(driver().MemcpyHtoDAsync(s.worlds.address(), packed.data(), packed.size(), stream),
+            "cuMemcpyHtoDAsync");
+      check(driver().StreamSynchronize(stream), "cuStreamSynchronize");
+      s.world_id = set.id;
+    }
+    const CUdeviceptr base = s.worlds.address();
+    const auto* nodes = reinterpret_cast<const core::BoundingNode*>(base + at[6]);
+    const auto* ranges = reinterpret_cast<const core::WorldRange*>(base + at[7]);
+    *wide = {reinterpret_cast<const core::Box<double>*>(base + at[3]),
+             reinterpret_cast<const core::Capsule<double>*>(base + at[4]),
+             reinterpret_cast<const core::Cylinder<double>*>(base + at[5]), nodes, ranges};
+    return {reinterpret_cast<const core::Box<float>*>(base + at[0]),
+            reinterpret_cast<const core::Capsule<float>*>(base + at[1]),
+            reinterpret_cast<const core::Cylinder<float>*>(base + at[2]), nodes, ranges};
+  }
+
+  // Without the worlds of the targets.
+  CollisionParams collision_params(Session& s, const Problem& problem, CUstream stream) const {
+    CollisionParams c{};
+    if (!problem.judged()) return c;
+    c.worlds = hold_worlds(s, *problem.worlds, stream, &c.worlds_f64);
+    c.margin = problem.options.collision_margin_m;
+    c.self = problem.options.self_collision;
+    c.lever = chain->sphere_tables.lever;
+    return c;
+  }
+
+  // The worlds of targets first .. first + count - 1.
+  void set_worlds(CollisionParams& c, Session& s, const Problem& problem, std::int64_t first,
+                  std::int64_t count, CUstream stream) const {
+    if (!problem.judged()) return;
+    c.world = problem.world_of(first);
+    if (problem.options.world_index == nullptr || count == 1) return;
+    std::vector<std::int32_t> worlds(static_cast<std::size_t>(count));
+    for (std::int64_t t = 0; t < count; t++) worlds[std::size_t(t)] = problem.world_of(first + t);
+    s.world_of.reserve(worlds.size() * sizeof(std::int32_t));
+    // From memory that is not pinned: it has been read when the call returns.
+    check(driver().MemcpyHtoDAsync(s.world_of.address(), worlds.data(), worlds.size() * sizeof(std::int32_t),
+                                   stream),
+          "cuMemcpyHtoDAsync");
+    c.world_of = s.world_of.as<int>();
   }
 
   SearchParams search_params(Session& s, const Problem& problem, CUstream stream) const {
@@ -255,6 +327,7 @@ struct Executor::Impl {
     p.target_stride = stride;
     p.hit_q = reinterpret_cast<float*>(base + arrays.hit_q);
     p.hit_job = reinterpret_cast<int*>(base + arrays.hit_job);
+    p.hit_clearance = reinterpret_cast<float*>(base + arrays.hit_clearance);
     p.near_score = reinterpret_cast<float*>(base + arrays.near_score);
     p.near_job = reinterpret_cast<int*>(base + arrays.near_job);
     return p;
@@ -282,6 +355,7 @@ struct Executor::Impl {
     const SearchArrays arrays(count, dof);
     s.search_state.reserve(arrays.layout.size());
     SearchParams p = target_params(arrays, s, problem, targets, one_target, stride, stream);
+    p.collision = outputs.collision;
     p.count = u32(count);
     while (p.group > 1 && count * p.group > lanes) p.group /= 2;
     const bool all_at_once = count * p.group <= lanes;
@@ -319,6 +393,7 @@ struct Executor::Impl {
                      const PolishParams& outputs, CUstream stream) const {
     const SearchArrays arrays(count, dof);
     SearchParams p = target_params(arrays, s, problem, targets, one_target, stride, stream);
+    p.collision = outputs.collision;
     p.list = reinterpret_cast<u32*>(list);
     p.count = u32(listed);
     p.next = s.counter(kNext);
@@ -338,12 +413,13 @@ struct Executor::Impl {
     out.target_stride = stride;
     out.hit_q = reinterpret_cast<float*>(s.search_state.address() + arrays.hit_q);
     out.hit_job = reinterpret_cast<int*>(s.search_state.address() + arrays.hit_job);
+    out.hit_clearance = reinterpret_cast<float*>(s.search_state.address() + arrays.hit_clearance);
     out.list = list;
     out.count = u32(count);
     out.counters = s.counters.as<u32>();
     // With few targets its blocks find room beside the search's.
     const bool early = count <= kFewTargets && device->major() >= 9;
-    launch(program->polish, (count + kBlock - 1) / kBlock, stream, out, early);
+    launch(s.searcher->polish, (count + kBlock - 1) / kBlock, stream, out, early);
   }
 
   void set_results(PolishParams& p, CUdeviceptr base, const ResultArrays& a) const {
@@ -360,6 +436,8 @@ struct Executor::Impl {
                    const ResultView& out) {
     const ResultArrays arrays(count, dof);
     PolishParams p = polish_params(problem.options);
+    p.collision = collision_params(s, problem, s.stream);
+    set_worlds(p.collision, s, problem, first, count, s.stream);
     const double* given = problem.targets.data + first * problem.targets.stride;
     const char* host = nullptr;
     s.begin(kMailboxBytes + (count == 1 ? arrays.layout.size() : 0));
@@ -410,6 +488,7 @@ struct Executor::Impl {
                                      s.stream),
             "cuMemcpyHtoDAsync");
       PolishParams again = polish_params(problem.options);
+      again.collision = p.collision;
       set_results(again, s.results.address(), few);
       again.compact = true;
       enqueue_again(s, problem, count == 1 ? nullptr : s.targets.as<double>(), count == 1 ? given : nullptr,
@@ -427,7 +506,12 @@ struct Executor::Impl {
       retries.swap(still);
     }
     s.clean = true;
+    if (problem.judged()) solve_unsolved(s, problem, first, count, out);
   }
+
+  // What has no free row: the worker's rounds find out why, and what comes nearest.
+  void solve_unsolved(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
+                      const ResultView& out);
 
   // Rows from .. from + count - 1 of `host` to targets to .. to + count - 1.
   void copy_out(const char* host, const ResultArrays& a, std::int64_t from, std::int64_t to,
@@ -526,9 +610,11 @@ class RoundsEngine final : public Engine {
     const auto ranges = in.add<int>(2 * n);
     const auto warm = in.add<float>(task.plan.warm_rows > 0 ? warm_targets * task.plan.warm_rows * dof : 0);
     const auto next = in.add<u32>(1);
+    const auto worlds = in.add<int>(n);
     Layout out;
     const auto job_q = out.add<float>(n * jobs * dof);
     const auto job_errors = out.add<float>(2 * n * jobs);
+    const auto job_clearance = out.add<float>(task.collision != nullptr ? 2 * n * jobs : 0);
     s_.rows.reserve(in.size());
     s_.jobs.reserve(out.size());
     s_.staging.reserve(std::max(in.size(), out.size()));
@@ -539,6 +625,7 @@ class RoundsEngine final : public Engine {
       std::memcpy(host + starts + std::size_t(k) * 48, t.start, 48);
       const int range[2] = {t.next_job, t.next_job + std::min(jobs, t.job_end - t.next_job)};
       std::memcpy(host + ranges + std::size_t(k) * 8, range, 8);
+      std::memcpy(host + worlds + std::size_t(k) * 4, &t.world, 4);
       if (task.plan.warm_rows > 0 && (k == 0 || task.warm_target_stride > 0)) {
         std::memcpy(host + warm + std::size_t(k * task.plan.warm_rows * dof) * 4,
                     task.warm + target * task.warm_target_stride, std::size_t(task.plan.warm_rows * dof) * 4);
@@ -552,13 +639,19 @@ class RoundsEngine final : public Engine {
     p.job_range = reinterpret_cast<int*>(base + ranges);
     p.warm = reinterpret_cast<float*>(base + warm);
     p.warm_target_stride = task.warm_target_stride > 0 ? task.plan.warm_rows * dof : 0;
+    p.plan = task.plan;
     p.next = reinterpret_cast<u32*>(base + next);
     p.count = u32(n);
     p.jobs = jobs;
     p.job_q = reinterpret_cast<float*>(s_.jobs.address() + job_q);
     p.job_errors = reinterpret_cast<float*>(s_.jobs.address() + job_errors);
-    impl_.launch(s_.searcher->search,
-                 std::min<std::int64_t>((n * 32 + kBlock - 1) / kBlock, s_.searcher->search_blocks),
+    if (task.collision != nullptr) {
+      p.job_clearance = reinterpret_cast<float*>(s_.jobs.address() + job_clearance);
+      p.collision = impl_.collision_params(s_, problem_, s_.stream);
+      p.collision.world_of = reinterpret_cast<int*>(base + worlds);
+    }
+    const Program& searcher = task.collision != nullptr ? *s_.searcher : *s_.open_searcher;
+    impl_.launch(searcher.search, std::min<std::int64_t>((n * 32 + kBlock - 1) / kBlock, searcher.search_blocks),
                  s_.stream, p);
     check(d.MemcpyDtoHAsync(host, s_.jobs.address(), out.size(), s_.stream), "cuMemcpyDtoHAsync");
     check(d.StreamSynchronize(s_.stream), "solving");
@@ -566,6 +659,7 @@ class RoundsEngine final : public Engine {
 
     const auto* all_q = reinterpret_cast<const float*>(host + job_q);
     const auto* errors = reinterpret_cast<const float*>(host + job_errors);
+    const auto* clearances = reinterpret_cast<const float*>(host + job_clearance);
     for (std::int64_t k = 0; k < n; k++) {
       const std::int32_t i = active_[first + std::size_t(k)], target = task.order[i];
       TargetState& t = task.targets[target];
@@ -573,22 +667,42 @@ class RoundsEngine final : public Engine {
       for (; t.next_job < end; t.next_job++) {
         const std::int64_t row = k * jobs + (t.next_job - begin);
         const float distance = errors[2 * row], angle = errors[2 * row + 1];
+        const float* q = all_q + row * dof;
         if (task.job_errors != nullptr) {
-          task.job_errors[2 * std::int64_t(t.next_job)] = distance;
-          task.job_errors[2 * std::int64_t(t.next_job) + 1] = angle;
-        } else if (distance < core::kNearEnough * task.position_tolerance &&
-                   angle < core::kNearEnough * task.orientation_tolerance) {
-          const std::int64_t hit = std::int64_t(target) * task.hit_capacity + t.hits;
-          task.hit_job[hit] = t.next_job;
-          std::copy_n(all_q + row * dof, dof, task.hit_q + hit * dof);
+          const std::int64_t job = t.next_job;
+          task.job_errors[2 * job] = distance;
+          task.job_errors[2 * job + 1] = angle;
+          std::copy_n(q, dof, task.job_q + job * dof);
+          continue;
+        }
+        bool hit = distance < core::kNearEnough * task.position_tolerance &&
+                   angle < core::kNearEnough * task.orientation_tolerance;
+        float score = core::end_score(distance, angle), clearance = 0;
+        if (task.collision != nullptr) {
+          // As the lanes do (cpu/lanes.cpp).
+          const bool walk = core::start_of_job(task.plan, t.next_job).walk;
+          if (walk ? !hit : distance >= core::kAccurateDistance || angle >= core::kAccurateAngle) continue;
+          const float self = clearances[2 * row], outside = clearances[2 * row + 1],
+                      slack = task.collision->worlds.worlds[t.world].slack;
+          clearance = std::min(self, outside);
+          if (clearance < -slack) {
+            t.self_rejected += self < 0;
+            t.world_rejected += outside < 0;
+            hit = false;
+            score = kCollides - clearance;
+          }
+        }
+        if (hit) {
+          const std::int64_t place = std::int64_t(target) * task.hit_capacity + t.hits;
+          task.hit_job[place] = t.next_job;
+          std::copy_n(q, dof, task.hit_q + place * dof);
+          if (task.collision != nullptr) task.collision->hit_clearance[place] = clearance;
           if (++t.hits == t.need) {
             t.next_job++;
             break;
           }
         } else {
-          auto& near = near_[std::size_t(i)];
-          near.push_back({core::end_score(distance, angle), t.next_job,
-                          std::vector<float>(all_q + row * dof, all_q + (row + 1) * dof)});
+          near_[std::size_t(i)].push_back({score, t.next_job, std::vector<float>(q, q + dof)});
         }
       }
       if ((t.need == 0 || t.hits < t.need) && t.next_job < t.job_end) still_.push_back(i);
@@ -669,7 +783,7 @@ void Executor::Impl::solve_rounds(Session& s, const Problem& problem, std::int64
 // Targets and results in device memory, one piece after the other. `done`: how many are solved.
 void Executor::Impl::solve_device(const Problem& problem, const ResultView& out,
                                   std::atomic<std::int64_t>& done) {
-  Lease lease(*this, problem.options);
+  Lease lease(*this, problem);
   Session& s = *lease;
   const auto stream = static_cast<CUstream>(problem.targets.stream);
   const std::int64_t targets = problem.targets.rows;
@@ -702,6 +816,8 @@ void Executor::Impl::solve_piece_device(Session& s, const Problem& problem, std:
   p.angle = out.ori_err_rad + first;
   p.found = reinterpret_cast<long long*>(out.count) + first;
   p.outcome = reinterpret_cast<unsigned char*>(out.outcome) + first;
+  p.collision = collision_params(s, problem, stream);
+  set_worlds(p.collision, s, problem, first, count, stream);
   const double* data = problem.targets.data + first * problem.targets.stride;
   // What the polish did not confirm is listed; the search goes on behind it. Two lists take turns.
   const SearchArrays arrays(count, dof);
@@ -720,6 +836,51 @@ void Executor::Impl::solve_piece_device(Session& s, const Problem& problem, std:
     std::swap(list, other);
   }
   s.clean = true;
+  if (!problem.judged()) return;
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(count));
+  check(driver().MemcpyDtoHAsync(outcomes.data(), reinterpret_cast<CUdeviceptr>(out.outcome + first),
+                                 outcomes.size(), stream),
+        "cuMemcpyDtoHAsync");
+  check(driver().StreamSynchronize(stream), "solving");
+  for (std::int64_t t = 0; t < count; t++) {
+    if (static_cast<unsigned char>(outcomes[std::size_t(t)]) == kUnsolved)
+      solve_rounds_device(s, problem, first + t, 1, out, stream);
+  }
+}
+
+void Executor::Impl::solve_unsolved(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
+                                    const ResultView& out) {
+  std::vector<std::int64_t> unsolved;
+  for (std::int64_t t = first; t < first + count; t++) {
+    if (static_cast<unsigned char>(out.outcome[t]) == kUnsolved) unsolved.push_back(t);
+  }
+  const std::int64_t most = round_targets(problem.options);
+  for (std::size_t begin = 0; begin < unsolved.size(); begin += std::size_t(most)) {
+    const std::size_t n = std::min(unsolved.size() - begin, std::size_t(most));
+    std::vector<double> poses(7 * n), q(n * std::size_t(dof)), pose(7 * n), distance(n), angle(n);
+    std::vector<std::int32_t> worlds(n);
+    std::vector<std::int64_t> found(n);
+    std::vector<Outcome> outcome(n);
+    for (std::size_t k = 0; k < n; k++) {
+      const std::int64_t t = unsolved[begin + k];
+      std::copy_n(problem.targets.data + t * problem.targets.stride, 7, &poses[7 * k]);
+      worlds[k] = problem.world_of(t);
+    }
+    Problem few = problem;
+    few.targets = {poses.data(), std::int64_t(n), 7};
+    few.options.world_index = worlds.data();
+    solve_rounds(s, few, 0, std::int64_t(n),
+                 {q.data(), pose.data(), distance.data(), angle.data(), found.data(), outcome.data()});
+    for (std::size_t k = 0; k < n; k++) {
+      const std::int64_t t = unsolved[begin + k];
+      std::copy_n(&q[k * std::size_t(dof)], dof, out.q + t * dof);
+      std::copy_n(&pose[7 * k], 7, out.pose + 7 * t);
+      out.pos_err_m[t] = distance[k];
+      out.ori_err_rad[t] = angle[k];
+      out.count[t] = found[k];
+      out.outcome[t] = outcome[k];
+    }
+  }
 }
 
 // The same with all options, through host memory.
@@ -744,6 +905,7 @@ void Executor::Impl::solve_rounds_device(Session& s, const Problem& problem, std
   Problem on_host = problem;
   on_host.targets = {targets.data(), count, stride};
   if (on_host.options.q_init_per_target) on_host.options.q_init += first * on_host.options.q_init_rows * dof;
+  if (on_host.options.world_index != nullptr) on_host.options.world_index += first;
   const ResultView view{q.data(),
                         pose.data(),
                         distance.data(),
@@ -807,7 +969,7 @@ void Executor::solve(const Problem& problem, const ResultView& out,
         if (first >= targets) return;
         const std::int64_t count = std::min(piece, targets - first);
         try {
-          if (!session) session.emplace(impl, o);
+          if (!session) session.emplace(impl, problem);
           if (one_row) {
             impl.solve_piece(**session, problem, first, count, out);
           } else {

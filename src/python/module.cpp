@@ -295,14 +295,14 @@ void sample_configurations(const Solver& solver, std::uint64_t seed, nb::handle 
 
 // The GPU program of a robot as (image, NVRTC's version, its report on registers, stack and spills),
 // compiled here for a compute capability by whatever NVRTC there is. Needs no GPU; nothing is stored.
-std::tuple<nb::bytes, std::string, std::string> compile_program(const Robot& robot, bool coarse, int major,
-                                                                int minor) {
+std::tuple<nb::bytes, std::string, std::string> compile_program(const Robot& robot, bool coarse, bool collision,
+                                                                int major, int minor) {
   constexpr int any_cuda = 99;
   std::string report;
   cuda::Image image;
   {
     const nb::gil_scoped_release release;
-    image = cuda::build_image(robot.chain(), coarse, major, minor, any_cuda, "", &report);
+    image = cuda::build_image(robot.chain(), {coarse, collision}, major, minor, any_cuda, "", &report);
   }
   return {nb::bytes(image.image.data(), image.image.size()), image.compiler, report};
 }
@@ -442,7 +442,7 @@ NB_MODULE(_core, m) {
   m.def("gpu_names", &gpu_names, nb::call_guard<nb::gil_scoped_release>());
   m.def("gpu_problem", &gpu_problem, nb::call_guard<nb::gil_scoped_release>());
   m.def("set_compiler_folders", &cuda::set_compiler_folders, "folders"_a);
-  m.def("compile_program", &compile_program, "robot"_a, "coarse"_a, "major"_a, "minor"_a);
+  m.def("compile_program", &compile_program, "robot"_a, "coarse"_a, "collision"_a, "major"_a, "minor"_a);
   m.def("store_folder", &store::default_folder);
   m.def("presets", [] {
     std::vector<std::tuple<std::string, std::string, std::string>> rows;

@@ -12,7 +12,23 @@ using core::u32;
 
 constexpr int kBlock = 128;  // threads
 
-constexpr unsigned char kRetry = 255;
+// Outcomes that only the executor sees: the search is to go on behind the hit, and there is no hit.
+constexpr unsigned char kRetry = 255, kUnsolved = 254;
+// In place of the job of a hit.
+constexpr int kNoHit = -2147483647 - 1;
+
+// What collision-aware programs need besides.
+struct CollisionParams {
+  core::WorldTable<float> worlds;
+  core::WorldTable<double> worlds_f64;
+  const int* world_of;  // per target; null: `world` for all
+  int world;
+  double margin;
+  int self;      // whether self pairs count
+  double lever;  // how far a radian may move a sphere, m
+
+  HJCDIK_FN int world_at(long long target) const { return world_of != nullptr ? world_of[target] : world; }
+};
 
 // The search: groups of lanes of a warp, each at one target at a time.
 struct SearchParams {
@@ -46,6 +62,7 @@ struct SearchParams {
   int jobs;
   float* job_q;
   float* job_errors;
+  float* job_clearance;  // with collision: self clearance, and that to the world less the margin
 
   const float* warm;  // plan.warm_rows x dof a target
   long long warm_target_stride;
@@ -61,6 +78,9 @@ struct SearchParams {
   int fetch;  // targets that a warp takes from the counter at once, 1 .. 32
 
   Reach reach;
+
+  CollisionParams collision;
+  float* hit_clearance;  // per target, with hit_q
 };
 
 // Counters of a session, in device memory.
@@ -81,6 +101,8 @@ struct PolishParams {
   double target[7];
   const float* hit_q;
   const int* hit_job;
+  const float* hit_clearance;
+  CollisionParams collision;
   const double* starts;  // rows of 12; null with targets
   double* row_q;         // rows of dof, in and out; null with targets
   const u32* list;       // which targets or rows; null: 0 .. count - 1

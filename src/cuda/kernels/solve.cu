@@ -1,7 +1,11 @@
-// The GPU programs of one robot: NVRTC compiles this text with the robot's chain in "robot.h".
+// The GPU programs of one robot: NVRTC compiles this text with the robot's chain in "robot.h". Defined ahead of
+// it, HJCDIK_COARSE_SEARCH adds the coarse search, and HJCDIK_COLLISION makes the program that judges what it
+// finds.
+#include "core/collision.h"
 #include "core/coordinate_descent.h"
 #include "core/levenberg_marquardt.h"
 #include "core/random.h"
+#include "core/self_motion.h"
 #include "core/target.h"
 #include "cuda/kernels/params.h"
 #include "robot.h"
@@ -30,6 +34,89 @@ __device__ int reduce_min(int value, int group) {
   return value;
 }
 
+#ifdef HJCDIK_COLLISION
+constexpr int kPlaces = (robot::spheres + 2 * kSpherePadding - 1) / kSpherePadding * kSpherePadding;
+
+// One configuration's spheres, judged by a warp: the Team of core/collision.h.
+class WarpTeam {
+ public:
+  using Real = float;
+  static constexpr int width = 32;
+  struct Memory {
+    Frame<float> frames[kDof + 1];
+    float place[3][kPlaces];
+    float bound[robot::groups][3];
+  };
+
+  // The frames are in `memory`.
+  __device__ WarpTeam(Memory& memory, const SphereTable<float>& table)
+      : memory_(memory), table_(table), lane_(threadIdx.x & 31) {
+    for (int i = lane_; i < kPlaces; i += 32) {
+      Vec3<float> p = {kFarAway, kFarAway, kFarAway};
+      if (i < table.spheres)
+        p = transform(memory.frames[table.joint[i] + 1], Vec3<float>{table.x[i], table.y[i], table.z[i]});
+      memory.place[0][i] = p.x;
+      memory.place[1][i] = p.y;
+      memory.place[2][i] = p.z;
+    }
+    for (int g = lane_; g < table.groups; g += 32) {
+      const SphereGroup& group = table.group[g];
+      const Vec3<float> p = transform(memory.frames[group.joint + 1], vector_of<float>(group.center));
+      memory.bound[g][0] = p.x;
+      memory.bound[g][1] = p.y;
+      memory.bound[g][2] = p.z;
+    }
+    __syncwarp();
+  }
+  __device__ Vec3<float> position(int first) const { return place(first + lane_); }
+  __device__ float radius(int first) const { return table_.radius[first + lane_]; }
+  __device__ bool counts(int first, int end) const { return first + lane_ < end; }
+  __device__ Vec3<float> place(int i) const {
+    return {memory_.place[0][i], memory_.place[1][i], memory_.place[2][i]};
+  }
+  __device__ float radius_of(int i) const { return table_.radius[i]; }
+  __device__ Vec3<float> bound(int g) const {
+    return {memory_.bound[g][0], memory_.bound[g][1], memory_.bound[g][2]};
+  }
+  __device__ bool any(bool mask) const { return __any_sync(kAll, mask); }
+  __device__ float smallest(float x) const {
+    for (int offset = 16; offset > 0; offset /= 2) x = ::fminf(x, __shfl_xor_sync(kAll, x, offset));
+    return x;
+  }
+
+ private:
+  Memory& memory_;
+  const SphereTable<float>& table_;
+  const int lane_;
+};
+
+struct Clearances {
+  float self, world;  // the world's less the margin
+};
+
+// Of the configuration whose frames are in `memory`, by the whole warp.
+__device__ __noinline__ Clearances judge(WarpTeam::Memory& memory, const CollisionParams& c, int world) {
+  const SphereTable<float> table = robot::spheres_f32();
+  const WarpTeam team(memory, table);
+  const float interest = kInterest + c.worlds.worlds[world].slack, margin = float(c.margin);
+  const float self = c.self ? self_clearance(team, table, interest) : interest;
+  const float outside = world_clearance(team, table, c.worlds, world, interest + margin) - margin;
+  __syncwarp();
+  return {self, outside};
+}
+
+// Whether a polished hit is free in float64, by one thread: rarely called.
+__device__ __noinline__ bool is_free_f64(const double* q, const CollisionParams& c, int world) {
+  const SphereTable<double> table = robot::spheres_f64();
+  Frame<double> frames[kDof + 1];
+  carrying_frames<kDof>(chain_f64, q, frames);
+  const SerialTeam<double, robot::spheres> team(table, frames);
+  const double interest = 1e-3;
+  if (c.self && self_clearance(team, table, interest) < 0) return false;
+  return world_clearance(team, table, c.worlds_f64, world, interest + c.margin) >= c.margin;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchParams p) {
   __shared__ Waiting waiting[kWarps][32];
   Waiting* const queue = waiting[threadIdx.x / 32];
@@ -55,6 +142,15 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
   float q[kDof], stall = 0, error = 0, previous_error = 0, near_score = 0;
   int near_job = kNone;
   Frame<float> start = {};
+#ifdef HJCDIK_COLLISION
+  __shared__ WarpTeam::Memory team_memory[kWarps];
+  WarpTeam::Memory& memory = team_memory[threadIdx.x / 32];
+  // The lane's walk (core/self_motion.h): where it began, its next step, and how far it has come.
+  bool walk_job = false, walking = false, stepping = false, back = false;
+  int points = 0, corrections = 0;
+  float origin[kDof], way[kDof], hit_clearance = 0;
+  for (int i = 0; i < kDof; i++) origin[i] = way[i] = 0;
+#endif
 
   for (;;) {
     // Groups without a target take one from the warp's queue, which is filled 32 at a time.
@@ -142,7 +238,11 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
           limit = ::min(job_end, p.pause_job);
           if (next_job >= limit) {  // only a resumed target: nothing is left to try
             __syncwarp(group_mask);
+#ifdef HJCDIK_COLLISION
+            if (member == 0) p.hit_job[target] = kNoHit;
+#else
             if (member == 0) p.hit_job[target] = -1 - hit;
+#endif
             target = -1;
           }
         }
@@ -171,12 +271,16 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
         active = true;
         iteration = 0;
         error = previous_error = 0;
-        const core::Start s = start_of_job(job, p.warm_rows, p.starts_per_candidate);
-        if (job < p.warm_rows) {
+        const core::Start s = start_of_job(p.plan, job);
+#ifdef HJCDIK_COLLISION
+        walk_job = s.walk;
+        walking = stepping = false;
+#endif
+        if (s.is_warm) {
           stall = 1e30f;
-          const float* warm = p.warm + target * p.warm_target_stride + job * kDof;
+          const float* warm = p.warm + target * p.warm_target_stride + s.candidate * kDof;
           for (int i = 0; i < kDof; i++) q[i] = warm[i];
-        } else if (job == p.warm_rows) {
+        } else if (s.is_first) {
           stall = stall_ratio(0, 0);
           for (int i = 0; i < kDof; i++) q[i] = p.seed_q[seed * kDof + i];
         } else {
@@ -187,7 +291,7 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
           for (int i = 0; i < kDof; i++) q[i] = start_value(chain_f32.joint[i], stream, spread, i);
         }
 #ifdef HJCDIK_COARSE_SEARCH
-        for (int sweep = 0; sweep < p.coarse_sweeps && job >= p.warm_rows; sweep++) {
+        for (int sweep = 0; sweep < p.coarse_sweeps && !s.is_warm; sweep++) {
           JointAxes<float, kDof> axes;
           const float weight = 0.5f * p.orientation_weight * p.orientation_weight;
           if (p.greedy) {
@@ -204,6 +308,110 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
 
     bool done = false, over = false;
     float distance = 0, angle = 0;
+#ifdef HJCDIK_COLLISION
+    bool to_judge = false, at_target = false;
+    float clearance[2] = {0, 0};
+    if (active) {
+      JointAxes<float, kDof> axes;
+      float next[kDof], along[kDof], moved[kDof];
+      HJCDIK_UNROLL
+      for (int i = 0; i < kDof; i++) along[i] = stepping ? way[i] : 0.0f;
+      const StepReport<float> report =
+          levenberg_marquardt_step<kDof>(chain_f32, start, weights, q, next, axes, along, moved);
+      distance = report.distance;
+      angle = report.angle;
+      at_target = distance < kNearEnough * p.position_tolerance && angle < kNearEnough * p.orientation_tolerance;
+      bool hold, way_ends = false;
+      if (!walking) {
+        hold = over = (distance < p.position_tolerance && angle < p.orientation_tolerance) ||
+                      iteration >= p.iterations ||
+                      (iteration >= kStallIteration && report.error > stall * previous_error);
+        to_judge = over && (walk_job ? at_target : distance < kAccurateDistance && angle < kAccurateAngle);
+      } else if (stepping) {
+        // A step: the next one goes the same way. Beyond a limit the self-motion ends.
+        hold = false;
+        float square = 0;
+        HJCDIK_UNROLL
+        for (int i = 0; i < kDof; i++) {
+          square += moved[i] * moved[i];
+          const auto& joint = chain_f32.joint[i];
+          if (!joint.wraps) way_ends |= q[i] + moved[i] < joint.lower || q[i] + moved[i] > joint.upper;
+        }
+        const float scale = kWalkStep * inverse_length(sqrt(square));
+        HJCDIK_UNROLL
+        for (int i = 0; i < kDof; i++) way[i] = scale * moved[i];
+        stepping = false;
+        corrections = 0;
+      } else {
+        hold = to_judge = at_target;
+        if (!at_target) way_ends = ++corrections > kWalkCorrections;
+      }
+      if (!hold) {
+        HJCDIK_UNROLL
+        for (int i = 0; i < kDof; i++) q[i] = next[i];
+      }
+      iteration++;
+      previous_error = error;
+      error = report.error;
+      if (way_ends) {
+        over = back;
+        if (!back) {
+          back = stepping = true;
+          points = kWalkPoints;
+          const core::Start s = start_of_job(p.plan, job);
+          const u32 stream = start_stream(p.seed, u32(s.candidate), u32(s.start));
+          HJCDIK_UNROLL
+          for (int i = 0; i < kDof; i++) {
+            q[i] = origin[i];
+            way[i] = -walk_direction(stream, i);
+          }
+        }
+      }
+    }
+    // The warp judges one lane's configuration after the other.
+    for (u32 waiting_lanes = __ballot_sync(kAll, to_judge && job < best); waiting_lanes != 0;
+         waiting_lanes &= waiting_lanes - 1) {
+      const int owner = __ffs(int(waiting_lanes)) - 1;
+      if (lane == owner) carrying_frames<kDof>(chain_f32, q, memory.frames);
+      const int world = __shfl_sync(kAll, lane == owner ? p.collision.world_at(target) : 0, owner);
+      __syncwarp();
+      const Clearances c = judge(memory, p.collision, world);
+      if (lane != owner) continue;
+      clearance[0] = c.self;
+      clearance[1] = c.world;
+      const float slack = p.collision.worlds.worlds[world].slack;
+      const bool free = c.self >= -slack && c.world >= -slack;
+      if (walking) {
+        done = free;
+        if (!free && --points > 0) {
+          stepping = true;
+        } else if (!free) {
+          over = back;
+        }
+      } else if (!walk_job) {
+        done = free && at_target;
+      }
+      const bool begins = walk_job && !walking && !free, turns = walking && !free && points == 0 && !back;
+      if (begins || turns) {
+        const core::Start s = start_of_job(p.plan, job);
+        const u32 stream = start_stream(p.seed, u32(s.candidate), u32(s.start));
+        HJCDIK_UNROLL
+        for (int i = 0; i < kDof; i++) {
+          if (begins) origin[i] = q[i];
+          q[i] = origin[i];
+          way[i] = begins ? walk_direction(stream, i) : -walk_direction(stream, i);
+        }
+        walking = stepping = true;
+        back = turns;
+        points = kWalkPoints;
+        corrections = 0;
+        over = false;
+      }
+    }
+    if (done) over = false;
+    // A walk that found nothing counts for nothing.
+    if (over && walk_job) distance = angle = 1e30f;
+#else
     if (active) {
       JointAxes<float, kDof> axes;
       float next[kDof];
@@ -222,6 +430,7 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
       previous_error = error;
       error = report.error;
     }
+#endif
     if (__ballot_sync(kAll, done || over) != 0) {
       if (p.job_q != nullptr) {
         if (done || over) {
@@ -229,11 +438,18 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
           for (int i = 0; i < kDof; i++) p.job_q[row * kDof + i] = q[i];
           p.job_errors[2 * row] = distance;
           p.job_errors[2 * row + 1] = angle;
+#ifdef HJCDIK_COLLISION
+          p.job_clearance[2 * row] = clearance[0];
+          p.job_clearance[2 * row + 1] = clearance[1];
+#endif
           active = false;
         }
         const u32 busy = __ballot_sync(kAll, active) & group_mask;
         if (busy == 0 && next_job >= limit) target = -1;
       } else {
+#ifdef HJCDIK_COLLISION
+        if (over) active = false;
+#else
         if (over && distance < kNearEnough * p.position_tolerance &&
             angle < kNearEnough * p.orientation_tolerance) {
           done = true;
@@ -247,10 +463,14 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
             near_job = job;
           }
         }
+#endif
         const int first_hit = reduce_min(done ? job : kNone, p.group);
         if (first_hit < best) {
           best = first_hit;
           holder = done && job == best;
+#ifdef HJCDIK_COLLISION
+          if (holder) hit_clearance = ::fminf(clearance[0], clearance[1]);
+#endif
         }
         if (done || (active && job > best)) active = false;
         const u32 busy = __ballot_sync(kAll, active) & group_mask;
@@ -271,6 +491,9 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
               if (holder) {
                 for (int i = 0; i < kDof; i++) p.hit_q[(long long)target * kDof + i] = q[i];
                 p.hit_job[target] = replay ? -1 - best : best;
+#ifdef HJCDIK_COLLISION
+                p.hit_clearance[target] = hit_clearance;
+#endif
               }
               target = -1;
             } else if (limit < job_end) {
@@ -281,10 +504,15 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
               }
               target = -1;
             } else {
+#ifdef HJCDIK_COLLISION
+              if (member == 0) p.hit_job[target] = kNoHit;
+              target = -1;
+#else
               // Nothing converged: run the nearest job again for its end.
               replay = true;
               next_job = near_job;
               limit = near_job + 1;
+#endif
             }
             holder = false;
           }
@@ -362,11 +590,25 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_polish(const PolishP
       double reached[7];
       reached_pose(pose, unit, tool, reached);
       const bool converged = e.distance < p.converged && e.angle < p.converged;
-      const bool confirmed = e.distance < p.confirmed && e.angle < p.confirmed;
+      bool confirmed = e.distance < p.confirmed && e.angle < p.confirmed;
       // Only a target that is no pose leads here: device memory is not validated.
       const bool valid = e.distance <= 1e300 && e.angle <= 4.0;
       const double nan = __longlong_as_double(0x7ff8000000000000ll);
       const long long at = p.compact ? place : r;
+#ifdef HJCDIK_COLLISION
+      const int world = p.collision.world_at(r);
+      if (confirmed && p.hit_job[r] != kNoHit) {
+        // What the search saw stands, unless the polish may have changed it or float32 cannot tell.
+        double moved = 0;
+        HJCDIK_UNROLL
+        for (int i = 0; i < kDof; i++) {
+          const double d = abs(q[i] - double(p.hit_q[(long long)r * kDof + i])), turn = 6.28318530717958647693;
+          moved += chain_f64.joint[i].prismatic ? d : p.collision.lever * abs(d - turn * round(d / turn));
+        }
+        if (!(p.hit_clearance[r] > moved + p.collision.worlds.worlds[world].slack))
+          confirmed = is_free_f64(q, p.collision, world);
+      }
+#endif
       for (int i = 0; i < kDof; i++) p.q[at * kDof + i] = valid ? q[i] : nan;
       for (int k = 0; k < 7; k++) p.pose[at * 7 + k] = valid ? reached[k] : nan;
       p.distance[at] = valid ? e.distance : nan;
@@ -374,6 +616,9 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_polish(const PolishP
       p.found[at] = valid ? 1 : 0;
       const bool retry = valid && !confirmed && p.hit_job[r] >= 0;
       p.outcome[at] = retry ? kRetry : !valid ? 2 : converged ? 0 : 1;
+#ifdef HJCDIK_COLLISION
+      if (valid && p.hit_job[r] == kNoHit) p.outcome[at] = kUnsolved;
+#endif
       if (retry && p.retry != nullptr) p.retry[atomicAdd(p.counters + kRetryCount, 1u)] = r;
     } else {
       for (int i = 0; i < kDof; i++) p.row_q[(long long)r * kDof + i] = q[i];
