@@ -165,9 +165,9 @@ def test_a_preset_has_no_other_spheres() -> None:
 
 def test_preset_urdf_makes_the_same_robot_with_another_tool(panda: hjcdik.Solver) -> None:
     text = hjcdik.preset_urdf("panda")
-    same = hjcdik.Solver(text, ee_link=panda.info.ee_link, device="cpu")
-    assert same.info.grid_header_sha256 == panda.info.grid_header_sha256
-    hand = hjcdik.Solver(text, ee_link="panda_hand", device="cpu")
+    same = hjcdik.Solver(text, ee_link=panda.info.ee_link, spheres="panda_foam", device="cpu")
+    assert same.info == panda.info
+    hand = hjcdik.Solver(text, ee_link="panda_hand", spheres="panda_foam", device="cpu")
     assert hand.info.grid_header_sha256 != panda.info.grid_header_sha256
     assert hjcdik.Solver("panda", ee_link="panda_hand", device="cpu").info == hand.info
     by_joint = hjcdik.Solver("panda", ee_link="panda_hand_joint", device="cpu").info

@@ -150,7 +150,7 @@ def bad_rows() -> list[Any]:
                     1e300: "1e.?300 m",
                 }
             elif field[0] != "q":
-                values |= {1e300: "1e.?300 m, beyond", -1.5e9: "-1.5e.?9 m, beyond"}
+                values |= {1e300: "1e.?300 m, beyond", -1.5e9: r"-1.5e\+?0?9 m, beyond"}
             for value, reason in values.items():
                 rows = [list(row) for _ in range(4)]
                 rows[3][k] = value
