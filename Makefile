@@ -1,4 +1,4 @@
-# make demo     solve real targets for every preset robot and print a table
+# make demo     solve real targets for every preset robot, print a table and draw a scene (demo.png)
 # make test     everything CI checks: format, types, C++ and Python tests, sanitizers
 # make bench    the benchmarks; results go to benchmarks/results
 # make format   format the sources     make lint   check format and types
@@ -18,7 +18,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 BUILD_PACKAGES := cmake g++ libpugixml-dev libssl-dev ninja-build nlohmann-json3-dev python3-dev python3-venv
 TEST_PACKAGES := binutils clang-format libgtest-dev
-BENCHMARKS := compare throughput coarse unreachable plot
+BENCHMARKS := compare throughput coarse unreachable collision plot
 
 SOURCES := CMakeLists.txt pyproject.toml README.md $(shell find cmake include python robots src -type f \
   ! -name '*.pyc')
@@ -92,7 +92,7 @@ $(VENV)/.build-requirements: pyproject.toml | packages
 
 $(VENV)/.installed: $(VENV)/.build-requirements $(SOURCES) | packages
 	@echo "Building hjcdik and installing it into $(VENV)"
-	@$(INSTALL) '.[cli]'
+	@$(INSTALL) '.[cli,viz]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.build-requirements $(SOURCES) | packages

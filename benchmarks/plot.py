@@ -2,7 +2,7 @@
 
     python benchmarks/plot.py [--results benchmarks/results] [--output benchmarks/results]
 
-compare.png from compare.json, and throughput.png from throughput.json where that exists.
+compare.png from compare.json, throughput.png and collision.png likewise, where those records exist.
 """
 
 from __future__ import annotations
@@ -109,6 +109,89 @@ def throughput(record: dict[str, Any], file: Path) -> None:
     plt.close(figure)
 
 
+def collision(record: dict[str, Any], file: Path) -> None:
+    """For each sphere model: success over candidates, time by set, and success over clearance."""
+    models = {name: m for name, m in record["models"].items() if "problems" in m}
+    if not models:
+        raise SystemExit("collision.json has no problems: run collision.py with that part")
+    figure, panels = plt.subplots(len(models), 3, figsize=(15, 4.6 * len(models)), squeeze=False)
+    for (model, measured), (left, middle, right) in zip(models.items(), panels, strict=True):
+        problems = measured["problems"]
+        default = problems["default"]
+        names = [name for name in next(iter(default.values())) if name != "all"]
+        colours = dict(zip(names, plt.get_cmap("tab10").colors, strict=False))
+        batches = [int(batch) for batch in default]
+        for name in names:
+            share = [100 * default[str(batch)][name]["strict"] for batch in batches]
+            left.plot(
+                batches, share, "o-", markersize=3, linewidth=1, color=colours[name], label=_short(name)
+            )
+        for variant, by_batch in problems.items():
+            share = [100 * by_batch[str(batch)]["all"]["strict"] for batch in batches]
+            style = "-" if variant == "default" else "--"
+            left.plot(batches, share, style, color="black", linewidth=2.2, label=f"all sets, {variant}")
+        left.set_xscale("log")
+        left.set_xlabel("candidates allowed (batch_size)")
+        left.set_ylabel(f"{model}: strict and free, % of the solvable")
+        left.legend(fontsize=7)
+        biggest = str(max(batches))
+        for row, name in enumerate(names):
+            call = default[biggest][name]["call_us"]
+            middle.plot(
+                [call["median"], call["p99"]], [row, row], color=colours[name], linewidth=6, alpha=0.45
+            )
+            middle.plot(call["median"], row, "o", color=colours[name], markersize=6)
+            middle.annotate(
+                f"{call['median']:.0f}",
+                (call["median"], row),
+                xytext=(0, 6),
+                textcoords="offset points",
+                ha="center",
+                fontsize=8,
+            )
+        middle.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=8)
+        middle.set_ylim(len(names) - 0.4, -0.8)
+        middle.set_xscale("log")
+        middle.set_xlabel(f"time of one problem, µs, batch_size {biggest}\n(dot: median; bar: to p99)")
+        ladder = measured.get("ladder", {})
+        for name in (*names, "all"):
+            # Not every set is on every rung: "all" is not comparable between those.
+            rungs = [r for r in ladder if name in ladder[r] and ladder[r][name]["problems"]]
+            if name == "all":
+                rungs = [r for r in rungs if len(ladder[r]) == len(ladder["0.0"])]
+            centimetres = [100 * float(r) for r in rungs]
+            share = [100 * ladder[r][name]["strict"] for r in rungs]
+            style = {"color": "black", "linewidth": 2.2} if name == "all" else {"color": colours[name]}
+            right.plot(centimetres, share, "o-", markersize=4, **style)
+            if name == "all":
+                for r, x, y in zip(rungs, centimetres, share, strict=True):
+                    right.annotate(
+                        f"{ladder[r][name]['problems']} kept",
+                        (x, y),
+                        xytext=(4, -12),
+                        textcoords="offset points",
+                        fontsize=8,
+                    )
+        right.set_xlabel("boxes grown on each face, cm")
+        right.set_ylabel("strict and free, % of those still solvable")
+        for axes in (left, middle, right):
+            axes.grid(color="#dddddd", linewidth=0.6)
+            axes.set_axisbelow(True)
+    where = record["solver_device"] if record["device"] != "cpu" else f"{record['threads']} thread"
+    figure.suptitle(
+        "MotionBenchMaker, Franka Panda at panda_hand, hard; judged in float64 by an independent program\n"
+        f"{machine(record)}, {where}",
+        fontsize=10,
+    )
+    figure.tight_layout()
+    figure.savefig(file, dpi=130)
+    plt.close(figure)
+
+
+def _short(name: str) -> str:
+    return name.removesuffix("_panda").replace("_panda_", " ").replace("_", " ")
+
+
 def main() -> None:
     here = Path(__file__).resolve().parent / "results"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -118,14 +201,14 @@ def main() -> None:
     folder = options.output or options.results
     folder.mkdir(parents=True, exist_ok=True)
     drawn = 0
-    for name, draw in (("compare", compare), ("throughput", throughput)):
+    for name, draw in (("compare", compare), ("throughput", throughput), ("collision", collision)):
         source = options.results / f"{name}.json"
         if source.exists():
             draw(json.loads(source.read_text()), folder / f"{name}.png")
             print(folder / f"{name}.png")
             drawn += 1
     if not drawn:
-        sys.exit(f"no record in {options.results}: run compare.py or throughput.py first")
+        sys.exit(f"no record in {options.results}: run compare.py, throughput.py or collision.py first")
 
 
 if __name__ == "__main__":

@@ -68,6 +68,8 @@ struct SolveOptions {
   // whether self pairs are checked.
   double collision_margin_m = 0;
   bool self_collision = true;
+  // Whether starts that end in collision are followed along the arm's self-motion, where it has one.
+  bool self_motion = true;
   // Per target the world it is solved in, of those of set_worlds; -1: the empty one. Null where there is
   // one world for all. Host memory.
   const std::int32_t* world_index = nullptr;
@@ -96,6 +98,10 @@ class Solver {
  public:
   // Throws DeviceError, BuildError or InvalidArgument.
   explicit Solver(Robot robot, const SolverOptions& options = {});
+  Solver(const Solver& other);
+  Solver& operator=(const Solver& other);
+  Solver(Solver&&) noexcept = default;
+  Solver& operator=(Solver&&) noexcept = default;
 
   const Robot& robot() const noexcept { return robot_; }
   // "cpu" or "cuda:N".

@@ -311,6 +311,7 @@ class Solver:
         distinct_rad: float = 0.05,
         coarse_sweeps: SupportsIndex | None = None,
         coarse_order: str = "sweep",
+        self_motion: bool = True,
         world_index: npt.ArrayLike | None = None,
     ) -> Result:
         """Find joint configurations that put the tool link at the given poses.
@@ -353,6 +354,8 @@ class Solver:
             coarse_sweeps: sweeps of coordinate descent before the refinement; None takes the measured
                 default.
             coarse_order: "sweep" moves the joints from tool to base, "greedy" always the one that gains most.
+            self_motion: with "hard" and "both", whether the first 64 starts that end in collision are followed
+                along the arm's self-motion, where it has one (more than six joints), to a free configuration.
             world_index: (T,) numbers of the world of ``set_worlds`` that each target is solved in, or one for
                 all; -1 is an empty one. Needed where there are several.
 
@@ -400,7 +403,7 @@ class Solver:
         elapsed_ms = self._core.solve(
             targets, q, pose, pos_err, ori_err, count, codes, records, rows, candidates, precision_code,
             seed_value, distinct, warm, warm_rows, per_target, sweeps, order_code, mode, collision_margin_m,
-            self_collision, world_index,
+            self_collision, _inputs.flag(self_motion, "self_motion"), world_index,
         )  # fmt: skip
         return Result(
             q, pose, pos_err, ori_err, count, codes,

@@ -32,34 +32,6 @@ constexpr float kSeedTableSpread = 0.5f;
 // In place of a start's number, for the streams of the table.
 constexpr u32 kSeedTableStart = 0x80000000u;
 
-struct Start {
-  int candidate, start;
-  bool is_warm, is_first;  // a warm start; the first of the others, which comes from the seed table
-  bool walk;               // along the self-motion, from where the start converged in collision
-};
-
-// Where collision counts, the first starts come twice: a block of them as they are, then the same with a walk
-// (core/self_motion.h). Every batch size has at least kWalks starts.
-constexpr int kWalkBlock = 32;
-constexpr int kWalks = 64;
-
-// The start that a job runs. Warm starts took start 0 of the first candidates and come first of all
-// jobs; the other starts follow, candidate by candidate. walks: 0 or kWalks.
-HJCDIK_FN Start start_of_job(int job, int warm_rows, int starts_per_candidate, int walks = 0) {
-  bool walk = false;
-  if (job < 2 * walks) {
-    walk = job % (2 * kWalkBlock) >= kWalkBlock;
-    job = job / (2 * kWalkBlock) * kWalkBlock + job % kWalkBlock;
-  } else {
-    job -= walks;
-  }
-  if (job < warm_rows) return {job, 0, true, false, walk};
-  const int index = job - warm_rows, others = starts_per_candidate - 1, left_over = warm_rows * others;
-  if (index < left_over) return {index / others, 1 + index % others, false, index == 0, walk};
-  return {warm_rows + (index - left_over) / starts_per_candidate, (index - left_over) % starts_per_candidate,
-          false, index == 0, walk};
-}
-
 // The first starts are given up, from kStallIteration on, as soon as two iterations together gain less
 // than a tenth of |r|: most such starts would fail, and the next is cheaper. Later starts meet hard
 // targets and run on. The factor is one of |r|².

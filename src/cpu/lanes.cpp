@@ -188,7 +188,7 @@ class Search {
       if (walking != 0) {
         const auto is_walking = judge_.walking > Real(0.0f), stepping = judge_.stepping > Real(0.0f);
         left = mask_bits(stepping & leaves_limits());
-        hold = (!is_walking & hold) | (is_walking & !stepping & near);
+        hold = ((!is_walking) & hold) | (is_walking & (!stepping) & near);
         turn_way(stepping);
       }
     }
@@ -283,7 +283,7 @@ class Search {
   }
 
   u32 lane_stream(int lane) const {
-    const Start s = start_of_job(lane_job_[lane], task_.warm_rows, task_.starts_per_candidate, task_.walks);
+    const Start s = start_of_job(task_.plan, lane_job_[lane]);
     return start_stream(task_.seed, u32(s.candidate), u32(s.start));
   }
 
@@ -466,7 +466,7 @@ class Search {
     set_lane(iteration_, lane, 0.0f);
     set_lane(stall_ratio_, lane, 1e30f);
     for (int k = 0; k < 12; k++) set_lane(start_[k], lane, t.start[k]);
-    const Start s = start_of_job(job, task_.warm_rows, task_.starts_per_candidate, task_.walks);
+    const Start s = start_of_job(task_.plan, job);
     if constexpr (kJudged) {
       judge_.walk_job[lane] = s.walk;
       set_lane(judge_.walking, lane, 0.0f);

@@ -226,12 +226,11 @@ struct Executor::Impl {
     hold_seeds(s, *problem.seeds, stream);
     p.seed_pose = s.seeds.as<float>();
     p.seed_q = p.seed_pose + 12 * core::kSeedTable;
-    const Budget b = budget(o.batch_size);
-    p.job_end = int(b.candidates * b.starts_per_candidate);
+    p.plan = problem.plan();
+    p.job_end = p.plan.jobs();
     p.pause_job = p.job_end;
     p.job_end_out_of_reach = std::min(p.job_end, kStartsOutOfReach);
     p.seed = o.seed;
-    p.starts_per_candidate = int(b.starts_per_candidate);
     p.iterations = kIterations;
     p.coarse_sweeps = o.coarse_sweeps;
     p.greedy = o.coarse_order == CoarseOrder::greedy;
@@ -525,7 +524,7 @@ class RoundsEngine final : public Engine {
     Layout in;
     const auto starts = in.add<float>(n * 12);
     const auto ranges = in.add<int>(2 * n);
-    const auto warm = in.add<float>(task.warm_rows > 0 ? warm_targets * task.warm_rows * dof : 0);
+    const auto warm = in.add<float>(task.plan.warm_rows > 0 ? warm_targets * task.plan.warm_rows * dof : 0);
     const auto next = in.add<u32>(1);
     Layout out;
     const auto job_q = out.add<float>(n * jobs * dof);
@@ -540,9 +539,9 @@ class RoundsEngine final : public Engine {
       std::memcpy(host + starts + std::size_t(k) * 48, t.start, 48);
       const int range[2] = {t.next_job, t.next_job + std::min(jobs, t.job_end - t.next_job)};
       std::memcpy(host + ranges + std::size_t(k) * 8, range, 8);
-      if (task.warm_rows > 0 && (k == 0 || task.warm_target_stride > 0)) {
-        std::memcpy(host + warm + std::size_t(k * task.warm_rows * dof) * 4,
-                    task.warm + target * task.warm_target_stride, std::size_t(task.warm_rows * dof) * 4);
+      if (task.plan.warm_rows > 0 && (k == 0 || task.warm_target_stride > 0)) {
+        std::memcpy(host + warm + std::size_t(k * task.plan.warm_rows * dof) * 4,
+                    task.warm + target * task.warm_target_stride, std::size_t(task.plan.warm_rows * dof) * 4);
       }
     }
     std::memset(host + next, 0, sizeof(u32));
@@ -552,8 +551,7 @@ class RoundsEngine final : public Engine {
     p.starts = reinterpret_cast<float*>(base + starts);
     p.job_range = reinterpret_cast<int*>(base + ranges);
     p.warm = reinterpret_cast<float*>(base + warm);
-    p.warm_target_stride = task.warm_target_stride > 0 ? task.warm_rows * dof : 0;
-    p.warm_rows = task.warm_rows;
+    p.warm_target_stride = task.warm_target_stride > 0 ? task.plan.warm_rows * dof : 0;
     p.next = reinterpret_cast<u32*>(base + next);
     p.count = u32(n);
     p.jobs = jobs;

@@ -80,8 +80,9 @@ class Sampler {
 
 std::vector<double> mid_range(const Chain& chain) {
   std::vector<double> q;
-  for (const Joint& joint : chain.joints)
+  for (const Joint& joint : chain.joints) {
     q.push_back(joint.info.lower + (joint.info.upper - joint.info.lower) / 2);
+  }
   return q;
 }
 
@@ -130,8 +131,8 @@ void warn_of_overlaps(Chain& chain) {
     chain.warnings.push_back(
         chain.spheres.source + ": the spheres of links " + in_quotes(chain.spheres.link_names[a]) + " and " +
         in_quotes(chain.spheres.link_names[b]) + " overlap " + found[i] +
-        "; if they cannot collide, exclude the pair by self_collision_ignore_pairs of the "
-        "JSON file or by disable_collisions of an SRDF");
+        "; if they cannot collide, exclude the pair by self_collision_ignore_pairs of the JSON file or by " +
+        "disable_collisions of an SRDF");
   }
   if (count > kMostWarnings) {
     chain.warnings.push_back(chain.spheres.source + ": and " + std::to_string(count - kMostWarnings) +

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 
 #include "model/json.hpp"
 #include "model/names.hpp"
@@ -12,6 +14,7 @@ namespace hjcdik::model {
 namespace {
 
 constexpr double kSameFrame = 1e-6;  // m, and of the entries of rotations and axes
+constexpr std::size_t kMostListed = 5;
 
 // The first character that counts; 0 where there is none.
 char first_of(std::string_view text) {
@@ -22,7 +25,7 @@ char first_of(std::string_view text) {
 
 bool is_text(std::string_view text) { return first_of(text) == '<' || first_of(text) == '{'; }
 
-const std::string& source_or(const std::string& source, const std::string& fallback) {
+std::string source_or(const std::string& source, const char* fallback) {
   return source.empty() ? fallback : source;
 }
 
@@ -38,9 +41,7 @@ class JsonFile {
     expect(root_, Json::Kind::object, "", "the file");
     for (const auto& [key, value] : root_.members) read_member(key, value);
     if (file_.links.empty()) text_.fail(root_.line, "", "no link has spheres; pass \"none\" for no spheres");
-    if (!unknown_.empty()) {
-      file_.warnings.push_back(text_.source() + ": unknown keys are ignored: " + unknown_);
-    }
+    warn_of_unknown();
     return std::move(file_);
   }
 
@@ -63,12 +64,23 @@ class JsonFile {
       expect(value, Json::Kind::array, key, "it");
       for (const Json& link : value.items) file_.not_checked.insert(name(key, link));
     } else if (key == "self_collision_buffer_m") {
-      file_.warnings.push_back(text_.source() +
-                               ": self_collision_buffer_m is not applied: pairs of links are checked at zero "
-                               "clearance");
+      file_.warnings.push_back(text_.source() + ": self_collision_buffer_m is not applied: " +
+                               "pairs of links are checked at zero clearance");
     } else if (std::find(std::begin(notes), std::end(notes), key) == std::end(notes)) {
-      unknown_ += (unknown_.empty() ? "" : ", ") + in_quotes(key);
+      unknown_.push_back(key);
     }
+  }
+
+  void warn_of_unknown() {
+    if (unknown_.empty()) return;
+    std::string names;
+    for (std::size_t i = 0; i < std::min(unknown_.size(), kMostListed); ++i) {
+      names += (i > 0 ? ", " : "") + in_quotes(unknown_[i]);
+    }
+    if (unknown_.size() > kMostListed) {
+      names += " and " + std::to_string(unknown_.size() - kMostListed) + " more";
+    }
+    file_.warnings.push_back(text_.source() + ": unknown keys are ignored: " + names);
   }
 
   const std::string& name(const std::string& key, const Json& value) const {
@@ -121,7 +133,7 @@ class JsonFile {
   SourceText text_;
   Json root_;
   SphereFile file_;
-  std::string unknown_;
+  std::vector<std::string> unknown_;
 };
 
 // --- Spherized URDF ---
@@ -180,9 +192,9 @@ class FrameCheck {
       fail(link, last(ours), "the origins up to it differ");
     }
     if (ours.moves != theirs.moves) {
-      if (ours.moves) fail(link, last(ours), "it moves here, and nothing moves there in the robot");
+      if (ours.moves) fail(link, last(ours), "it moves; nothing does there in the robot");
       fail(link, last(ours),
-           "joint " + in_quotes(robot_.joints[last(theirs)].name) + " of the robot moves behind it");
+           "the robot has joint " + in_quotes(robot_.joints[last(theirs)].name) + " there, which moves");
     }
     if (!ours.moves) return;
 
@@ -200,13 +212,11 @@ class FrameCheck {
   [[noreturn]] void fail(int link, int joint, const std::string& difference) const {
     const UrdfLink& at = spheres_.links[link];
     const std::string place =
-        joint < 0 ? "the root " + in_quotes(at.name) : "joint " + in_quotes(spheres_.joints[joint].name);
+        joint < 0 ? "the link itself" : "joint " + in_quotes(spheres_.joints[joint].name);
     throw ModelError(spheres_.source, joint < 0 ? at.line : spheres_.joints[joint].line,
                      label_of("link", at.name),
-                     "its frame is not that of " + robot_.source +
-                         ", so its spheres would be misplaced; the first "
-                         "difference is at " +
-                         place + ": " + difference);
+                     "its frame is not that of " + robot_.source + ", so its spheres would be misplaced; " +
+                         "the first difference is at " + place + ": " + difference);
   }
 
   const Urdf &spheres_, &robot_;
@@ -231,18 +241,24 @@ SphereFile read_spherized(std::string_view text, const std::string& source, cons
   return file;
 }
 
-std::string read_named_file(const std::string& path) {
+// A path has no line breaks: a text that begins wrongly is not repeated as one.
+void check_path(const std::string& path, const std::string& source, const std::string& expected) {
+  if (path.find('\n') == path.npos) return;
+  throw ModelError(source, 0, "", "neither a path nor " + expected);
+}
+
+std::string read_named_file(const std::string& path, const std::string& source) {
+  check_path(path, source, "JSON, which begins with '{', nor a URDF, which begins with '<'");
   std::vector<std::string> names;
   for (const SpherePresetInfo& preset : sphere_presets()) names.push_back(preset.name);
-  try {
-    return read_text_file(path, "a JSON file of spheres or a spherized URDF");
-  } catch (const ModelError& error) {
-    // A name without a folder or an extension was meant to be a preset's.
-    if (path.find_first_of("/.") != path.npos) throw;
+  // A name without a folder or an extension was meant to be a preset's.
+  std::error_code error;
+  if (path.find_first_of("/.") == path.npos && !std::filesystem::exists(path, error)) {
     throw ModelError(
         path, 0, "spheres",
         "no file and no packaged sphere model has this name; there are " + nearest_names(path, names));
   }
+  return read_text_file(path, "a JSON file of spheres or a spherized URDF");
 }
 
 }  // namespace
@@ -255,19 +271,22 @@ SphereFile read_spheres(const RobotOptions& options, const Urdf& robot) {
   const std::string& given = options.spheres;
   for (const SpherePresetInfo& preset : sphere_presets()) {
     if (given == preset.name) {
-      return JsonFile(sphere_preset_text(given), "spheres/" + given + ".json").read();
+      return JsonFile(sphere_preset_text(given), given + ".json").read();
     }
   }
-  const std::string text = is_text(given) ? given : read_named_file(given);
-  const std::string& source = is_text(given) ? source_or(options.spheres_source, "<spheres>") : given;
+  const std::string named = source_or(options.spheres_source, "<spheres>");
+  const std::string text = is_text(given) ? given : read_named_file(given, named);
+  const std::string& source = is_text(given) ? named : given;
   if (first_of(text) == '<') return read_spherized(text, source, robot);
   return JsonFile(text, source).read();
 }
 
 std::set<NamePair> read_srdf(const RobotOptions& options) {
   const bool is_path = first_of(options.srdf) != '<';
+  const std::string named = source_or(options.srdf_source, "<srdf>");
+  if (is_path) check_path(options.srdf, named, "an SRDF, which begins with '<'");
   const std::string text = is_path ? read_text_file(options.srdf, "an SRDF") : options.srdf;
-  const XmlReader reader(text, is_path ? options.srdf : source_or(options.srdf_source, "<srdf>"), "an SRDF");
+  const XmlReader reader(text, is_path ? options.srdf : named, "an SRDF");
 
   std::set<NamePair> pairs;
   for (const XmlReader::Node node : reader.root().children("disable_collisions")) {

@@ -53,10 +53,8 @@ std::vector<std::array<double, 4>> placed(const SphereFile& file, const LinkSphe
     for (const double x : spheres.back()) {
       if (std::abs(x) <= kLargestPlace) continue;
       throw ModelError(file.source, from.line, "link " + in_quotes(from.link),
-                       "sphere " + std::to_string(spheres.size() - 1) +
-                           " is too large or too far off; lengths are "
-                           "in metres, at most " +
-                           to_text(kLargestPlace));
+                       "sphere " + std::to_string(spheres.size() - 1) + " is too large or too far off; " +
+                           "lengths are in metres, at most " + to_text(kLargestPlace));
     }
   }
   return spheres;
@@ -68,7 +66,7 @@ std::vector<std::array<double, 4>> placed(const SphereFile& file, const LinkSphe
   throw ModelError(file.source, link.line, "link " + in_quotes(link.link),
                    "the robot of " + urdf.source + " has no such link; the nearest names are " +
                        nearest_names(link.link, names) +
-                       ". Spheres of parts it lacks can stay where base_links_not_checked names them");
+                       ". A JSON file may keep what the robot lacks in base_links_not_checked");
 }
 
 // The links that are checked, from base to tool.
@@ -102,6 +100,15 @@ std::vector<Candidate> candidates(Chain& chain, const Urdf& urdf,
   return links;
 }
 
+void check_count(const SphereFile& file, const std::vector<Candidate>& links) {
+  std::size_t count = 0;
+  for (const Candidate& candidate : links) count += candidate.link.spheres.size();
+  if (count <= kMostSpheres) return;
+  throw ModelError(file.source, 0, "spheres",
+                   std::to_string(count) + " spheres are to be checked; at most " +
+                       std::to_string(kMostSpheres) + " are supported: use fewer, larger ones");
+}
+
 // By what moves them; b does not hang on an earlier joint than a. Links on one joint stay as they are, and
 // those on neighbouring joints meet at the joint between. What stands still counts as joint -1.
 bool move_apart(const Candidate& a, const Candidate& b) {
@@ -119,9 +126,10 @@ void set_spheres(Chain& chain, const Urdf& urdf, const std::vector<std::optional
   chain.warnings.insert(chain.warnings.end(), file.warnings.begin(), file.warnings.end());
   if (!options.srdf.empty()) file.ignored.merge(read_srdf(options));
 
+  const std::vector<Candidate> links = candidates(chain, urdf, held, file, options.check_base);
+  check_count(file, links);
   SphereModel& model = chain.spheres;
   model.source = file.source;
-  const std::vector<Candidate> links = candidates(chain, urdf, held, file, options.check_base);
   for (std::size_t b = 0; b < links.size(); ++b) {
     const SphereLink& link = links[b].link;
     for (std::size_t a = 0; a < b; ++a) {
@@ -134,11 +142,6 @@ void set_spheres(Chain& chain, const Urdf& urdf, const std::vector<std::optional
     model.sphere_links.insert(model.sphere_links.end(), link.spheres.size(), static_cast<int>(b));
   }
   std::sort(model.pairs.begin(), model.pairs.end());
-  if (model.sphere_links.size() > kMostSpheres) {
-    throw ModelError(file.source, 0, "spheres",
-                     std::to_string(model.sphere_links.size()) + " spheres are to be checked; at most " +
-                         std::to_string(kMostSpheres) + " are supported: use fewer, larger ones");
-  }
   warn_of_overlaps(chain);
 }
 

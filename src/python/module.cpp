@@ -179,7 +179,7 @@ double solve(const Solver& solver, nb::handle targets_array, nb::handle q_array,
              std::int64_t batch_size, int precision, std::uint32_t seed, double distinct_rad,
              nb::handle q_init_array, std::int64_t q_init_rows, bool q_init_per_target, int coarse_sweeps,
              int coarse_order, int collision, double collision_margin_m, bool self_collision,
-             nb::handle world_index_array) {
+             bool self_motion, nb::handle world_index_array) {
   const Buffer<const double> targets(targets_array, "poses", false);
   const std::int64_t rows = targets.size() / 7;
   targets.require(rows * 7, "poses");
@@ -220,6 +220,7 @@ double solve(const Solver& solver, nb::handle targets_array, nb::handle q_array,
   options.collision = static_cast<Collision>(collision);
   options.collision_margin_m = collision_margin_m;
   options.self_collision = self_collision;
+  options.self_motion = self_motion;
   options.world_index = world_index.data();
 
   ResultView view;
@@ -424,7 +425,7 @@ NB_MODULE(_core, m) {
            "outcome"_a, "stats"_a.none(), "num_solutions"_a, "batch_size"_a, "precision"_a, "seed"_a,
            "distinct_rad"_a, "q_init"_a.none(), "q_init_rows"_a, "q_init_per_target"_a, "coarse_sweeps"_a,
            "coarse_order"_a, "collision"_a, "collision_margin_m"_a, "self_collision"_a,
-           "world_index"_a.none())
+           "self_motion"_a, "world_index"_a.none())
       .def("set_worlds", &Solver::set_worlds, "worlds"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("check", &check, "q"_a, "world"_a, "collision_margin_m"_a, "self_collision"_a, "free"_a,
            "self_clearance_m"_a, "world_clearance_m"_a, "link"_a, "kind"_a, "other"_a)

@@ -15,8 +15,8 @@ using core::Vec3;
 using Team = core::SerialTeam<double, core::kMaxSpheres>;
 
 // A configuration's frames and spheres.
-struct Pose {
-  Pose(const model::Chain& chain, const double* q) : robot(chain.sphere_tables.f64.table()), team(place(chain, q)) {}
+struct Placed {
+  Placed(const model::Chain& chain, const double* q) : robot(chain.sphere_tables.f64.table()), team(place(chain, q)) {}
 
   Team place(const model::Chain& chain, const double* q) {
     core::carrying_frames(chain.constants, q, frames);
@@ -36,7 +36,7 @@ struct Contact {
 };
 
 Contact deepest(const model::Chain& chain, const double* q, const CollisionRule& rule, std::int32_t world) {
-  const Pose pose(chain, q);
+  const Placed pose(chain, q);
   Contact worst;
   worst.clearance = 1e-3;
   if (rule.self) {
@@ -68,11 +68,26 @@ std::pair<ObstacleKind, std::int32_t> capsule_as_given(const World& world, std::
   return {ObstacleKind::sphere, row - all};
 }
 
+template <class Visit>
+void for_each_obstacle(const WorldSet& set, std::int32_t world, Visit&& visit) {
+  if (world == set.empty_world()) return;
+  const auto w = std::size_t(world);
+  const auto &begin = set.begins[w], &end = set.begins[w + 1];
+  for (auto o = std::size_t(begin.boxes); o < std::size_t(end.boxes); o++)
+    visit(set.f64.boxes[o], ObstacleKind::box, set.box_rows[o]);
+  for (auto o = std::size_t(begin.capsules); o < std::size_t(end.capsules); o++) {
+    const auto [kind, row] = capsule_as_given(set.worlds[w], set.capsule_rows[o]);
+    visit(set.f64.capsules[o], kind, row);
+  }
+  for (auto o = std::size_t(begin.cylinders); o < std::size_t(end.cylinders); o++)
+    visit(set.f64.cylinders[o], ObstacleKind::cylinder, set.cylinder_rows[o]);
+}
+
 }  // namespace
 
 double clearance(const model::Chain& chain, const double* q, const CollisionRule& rule, std::int32_t world,
                  double interest) {
-  const Pose pose(chain, q);
+  const Placed pose(chain, q);
   double least = interest;
   if (rule.self) least = core::self_clearance(pose.team, pose.robot, least);
   return std::min(least, core::world_clearance(pose.team, pose.robot, rule.worlds->table_f64(), world,
@@ -82,7 +97,7 @@ double clearance(const model::Chain& chain, const double* q, const CollisionRule
 
 Check check(const model::Chain& chain, const double* q, const CollisionRule& rule, std::int32_t world) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const Pose pose(chain, q);
+  const Placed pose(chain, q);
   const auto& tables = chain.sphere_tables;
   Check result{true, kInfinity, kInfinity, -1, ObstacleKind::none, -1};
   const auto link_of = [&](int sphere) {
@@ -107,37 +122,24 @@ Check check(const model::Chain& chain, const double* q, const CollisionRule& rul
       }
     }
   }
-  const WorldSet& set = *rule.worlds;
-  if (world < set.empty_world()) {
-    const auto &begin = set.begins[std::size_t(world)], &end = set.begins[std::size_t(world) + 1];
+  for_each_obstacle(*rule.worlds, world, [&](const auto& obstacle, ObstacleKind kind, std::int32_t row) {
     for (int i = 0; i < pose.robot.world_spheres; i++) {
-      const Vec3<double> p = pose.team.place(i);
-      const auto look = [&](const auto& obstacle, ObstacleKind kind, std::int32_t row) {
-        const double value = core::distance_to(obstacle, p).value - pose.team.radius(i);
-        if (!(value < result.world_clearance_m)) return;
-        result.world_clearance_m = value;
-        if (!(value - rule.margin < responsible)) return;
-        responsible = value - rule.margin;
-        result.link = link_of(i);
-        result.other = kind;
-        result.other_index = row;
-      };
-      for (int o = begin.boxes; o < end.boxes; o++)
-        look(set.f64.boxes[std::size_t(o)], ObstacleKind::box, set.box_rows[std::size_t(o)]);
-      for (int o = begin.capsules; o < end.capsules; o++) {
-        const auto [kind, row] = capsule_as_given(set.worlds[std::size_t(world)], set.capsule_rows[std::size_t(o)]);
-        look(set.f64.capsules[std::size_t(o)], kind, row);
-      }
-      for (int o = begin.cylinders; o < end.cylinders; o++)
-        look(set.f64.cylinders[std::size_t(o)], ObstacleKind::cylinder, set.cylinder_rows[std::size_t(o)]);
+      const double value = core::distance_to(obstacle, pose.team.place(i)).value - pose.team.radius(i);
+      if (!(value < result.world_clearance_m)) continue;
+      result.world_clearance_m = value;
+      if (!(value - rule.margin < responsible)) continue;
+      responsible = value - rule.margin;
+      result.link = link_of(i);
+      result.other = kind;
+      result.other_index = row;
     }
-  }
+  });
   result.free = result.self_clearance_m >= 0 && result.world_clearance_m - rule.margin >= 0;
   return result;
 }
 
 double penetration(const model::Chain& chain, const double* q, const WorldSet& worlds, std::int32_t world) {
-  const Pose pose(chain, q);
+  const Placed pose(chain, q);
   double sum = 0, least = 0;
   int sphere = -1;
   core::visit_world(pose.team, pose.robot, worlds.table_f64(), world, 0.0,
@@ -184,6 +186,25 @@ bool push_out(const model::Chain& chain, double* q, const CollisionRule& rule, s
                         c.joint[i].upper);
   }
   return deepest(chain, q, rule, world).clearance >= 0;
+}
+
+std::vector<std::string> base_contacts(const model::Chain& chain, const WorldSet& worlds) {
+  std::vector<std::string> contacts;
+  for (std::int32_t w = 0; w < worlds.empty_world(); w++) {
+    for (const model::SphereLink& link : chain.spheres.links) {
+      if (!link.is_base) continue;
+      for_each_obstacle(worlds, w, [&](const auto& obstacle, ObstacleKind kind, std::int32_t row) {
+        double least = std::numeric_limits<double>::infinity();
+        for (const auto& s : link.spheres)
+          least = std::min(least, core::distance_to(obstacle, Vec3<double>{s[0], s[1], s[2]}).value - s[3]);
+        if (least >= 0) return;
+        contacts.push_back("base link '" + link.name + "' touches " + to_string(kind) + " " + std::to_string(row) +
+                           (worlds.worlds.size() > 1 ? " of world " + std::to_string(w) : "") +
+                           "; the base does not move, so this is no verdict on any configuration");
+      });
+    }
+  }
+  return contacts;
 }
 
 }  // namespace hjcdik

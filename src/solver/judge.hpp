@@ -1,6 +1,9 @@
 // The verdict on single configurations, in float64: what the solver's answers stand on.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include <hjcdik/world.hpp>
 
 #include "solver/world_set.hpp"
@@ -32,5 +35,8 @@ double penetration(const model::Chain& chain, const double* q, const WorldSet& w
 // Moves q, inside the limits, away from what it touches until it is free, by the deepest contact each time.
 // False if that fails.
 bool push_out(const model::Chain& chain, double* q, const CollisionRule& rule, std::int32_t world);
+
+// Obstacles that spheres of the base touch, a sentence each.
+std::vector<std::string> base_contacts(const model::Chain& chain, const WorldSet& worlds);
 
 }  // namespace hjcdik

@@ -1,10 +1,12 @@
 // The public solver: validation, then the executor.
 #include <hjcdik/solver.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -17,6 +19,8 @@
 #include "cuda/executor.hpp"
 #include "cuda/nvrtc.hpp"
 #include "model/chain.hpp"
+#include "solver/judge.hpp"
+#include "solver/world_set.hpp"
 
 namespace hjcdik {
 namespace {
@@ -97,6 +101,24 @@ void check_targets(const TargetView& targets, int threads) {
   if (!usable) check_rows(targets, 0, targets.rows);
 }
 
+void check_collision(const Robot& robot, const SolveOptions& o) {
+  if (o.collision < Collision::automatic || o.collision > Collision::both)
+    throw InvalidArgument("collision is none of automatic, none, hard, soft and both");
+  if (!(o.collision_margin_m >= 0) || !std::isfinite(o.collision_margin_m))
+    throw InvalidArgument("collision_margin_m must be finite and not negative");
+  const bool has_spheres = !robot.collision_links().empty();
+  if (o.collision > Collision::none && !has_spheres) {
+    throw InvalidArgument("robot '" + robot.name() +
+                          "' has no collision spheres: load it with a sphere model, or solve without collision");
+  }
+  const bool hard = o.collision == Collision::hard || o.collision == Collision::both ||
+                    (o.collision == Collision::automatic && has_spheres);
+  if (o.collision_margin_m > 0 && !hard)
+    throw InvalidArgument("collision_margin_m needs collision 'hard' or 'both'");
+  if (!o.self_collision && !hard)
+    throw InvalidArgument("self_collision=False needs collision 'hard' or 'both'");
+}
+
 void check_options(const Robot& robot, const SolveOptions& o, std::int64_t targets) {
   if (o.num_solutions < 1) throw InvalidArgument("num_solutions must be positive");
   if (o.num_solutions > kMostRows / std::max<std::int64_t>(targets, 1)) {
@@ -121,6 +143,7 @@ void check_options(const Robot& robot, const SolveOptions& o, std::int64_t targe
   if (o.coarse_sweeps < -1 || o.coarse_sweeps > kMostSweeps) {
     throw InvalidArgument("coarse_sweeps must be -1 (the default) or 0 to " + std::to_string(kMostSweeps));
   }
+  check_collision(robot, o);
   if (o.q_init == nullptr) {
     if (o.q_init_rows != 0) throw InvalidArgument("q_init_rows is not 0, but q_init is null");
     return;
@@ -148,7 +171,57 @@ void check_options(const Robot& robot, const SolveOptions& o, std::int64_t targe
   }
 }
 
+// The mode that `automatic` stands for.
+Collision collision_mode(const Robot& robot, const SolveOptions& o) {
+  if (o.collision != Collision::automatic) return o.collision;
+  return robot.collision_links().empty() ? Collision::none : Collision::hard;
+}
+
+void check_worlds(const SolveOptions& o, Collision mode, const WorldSet& set, std::int64_t targets) {
+  if (mode == Collision::none) return;
+  const auto worlds = std::int64_t(set.worlds.size());
+  if (o.world_index == nullptr) {
+    if (worlds > 1) {
+      throw InvalidArgument("there are " + std::to_string(worlds) +
+                            " worlds: world_index has to say which one each target is in");
+    }
+    if (mode == Collision::soft && (worlds == 0 || set.worlds[0].empty()))
+      throw InvalidArgument("collision 'soft' ranks by the penetration of obstacles, but the world is empty");
+    return;
+  }
+  for (std::int64_t t = 0; t < targets; t++) {
+    const std::int32_t w = o.world_index[t];
+    if (w < -1 || w >= worlds) {
+      throw InvalidArgument("world_index[" + std::to_string(t) + "] is " + std::to_string(w) + ", but there " +
+                            (worlds == 1 ? "is 1 world" : "are " + std::to_string(worlds) + " worlds") +
+                            " (-1: the empty one)");
+    }
+    if (mode == Collision::soft && (w < 0 || set.worlds[std::size_t(w)].empty())) {
+      throw InvalidArgument("collision 'soft' ranks by the penetration of obstacles, but the world of target " +
+                            std::to_string(t) + " is empty");
+    }
+  }
+}
+
 }  // namespace
+
+// The worlds in force: replaced as a whole.
+class Solver::Worlds {
+ public:
+  explicit Worlds(std::shared_ptr<const WorldSet> set) : set_(std::move(set)) {}
+  std::shared_ptr<const WorldSet> get() const {
+    std::lock_guard lock(mutex_);
+    return set_;
+  }
+  void put(std::shared_ptr<const WorldSet> set) {
+    std::lock_guard lock(mutex_);
+    set_.swap(set);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const WorldSet> set_;
+};
 
 struct Solver::Impl {
   const cpu::Lanes& lanes;
@@ -161,8 +234,9 @@ struct Solver::Impl {
   std::shared_ptr<const cuda::Executor> gpu;  // null on the CPU
 
   // With options and targets checked.
-  void solve(const Robot& robot, const TargetView& targets, const SolveOptions& options,
-             const ResultView& out, const std::function<void(std::int64_t)>& progress) const;
+  void solve(const Robot& robot, const WorldSet& worlds, const TargetView& targets,
+             const SolveOptions& options, const ResultView& out,
+             const std::function<void(std::int64_t)>& progress) const;
 };
 
 namespace {
@@ -203,6 +277,62 @@ Solver::Solver(Robot robot, const SolverOptions& options) : robot_(std::move(rob
     }
   }
   impl_ = std::make_shared<const Impl>(std::move(impl));
+  worlds_ = std::make_shared<Worlds>(std::make_shared<const WorldSet>(robot_.chain(), std::vector<World>{}));
+}
+
+Solver::Solver(const Solver& other)
+    : robot_(other.robot_), impl_(other.impl_), worlds_(std::make_shared<Worlds>(other.worlds_->get())) {}
+Solver& Solver::operator=(const Solver& other) { return *this = Solver(other); }
+
+void Solver::set_world(World world) { set_worlds({std::move(world)}); }
+void Solver::clear_world() { set_worlds({}); }
+void Solver::set_worlds(std::vector<World> worlds) {
+  if (robot_.collision_links().empty()) {
+    const bool any = std::any_of(worlds.begin(), worlds.end(), [](const World& w) { return !w.empty(); });
+    if (any) {
+      throw InvalidArgument("robot '" + robot_.name() +
+                            "' has no collision spheres, so obstacles would do nothing: load it with a sphere model");
+    }
+  }
+  worlds_->put(std::make_shared<const WorldSet>(robot_.chain(), std::move(worlds)));
+}
+std::vector<World> Solver::worlds() const { return worlds_->get()->worlds; }
+
+std::vector<Check> Solver::check(std::span<const double> q, int world, double collision_margin_m,
+                                 bool self_collision) const {
+  if (robot_.collision_links().empty()) {
+    throw InvalidArgument("robot '" + robot_.name() +
+                          "' has no collision spheres to check: load it with a sphere model");
+  }
+  if (!(collision_margin_m >= 0) || !std::isfinite(collision_margin_m))
+    throw InvalidArgument("collision_margin_m must be finite and not negative");
+  const auto worlds = worlds_->get();
+  const int count = int(worlds->worlds.size());
+  // Without a world there is the empty one.
+  if (world < -1 || world >= std::max(count, 1)) {
+    throw InvalidArgument("world is " + std::to_string(world) + ", but there are " + std::to_string(count) +
+                          " worlds (-1: the empty one)");
+  }
+  const std::size_t dof = std::size_t(robot_.dof());
+  if (q.size() % dof != 0) {
+    throw InvalidArgument("q has " + std::to_string(q.size()) + " values, no multiple of the robot's " +
+                          std::to_string(dof) + " joints");
+  }
+  for (std::size_t i = 0; i < q.size(); i++) {
+    if (!std::isfinite(q[i])) {
+      throw InvalidArgument("q[" + std::to_string(i / dof) + "]: joint '" + robot_.joints()[i % dof].name +
+                            "' is " + value_text(q[i]) + ", expected a finite number");
+    }
+  }
+  const CollisionRule rule{worlds.get(), collision_margin_m, self_collision};
+  std::vector<Check> checks(q.size() / dof);
+  for (std::size_t r = 0; r < checks.size(); r++)
+    checks[r] = hjcdik::check(robot_.chain(), &q[r * dof], rule, worlds->world_of(world));
+  return checks;
+}
+
+std::vector<std::string> Solver::base_contacts() const {
+  return hjcdik::base_contacts(robot_.chain(), *worlds_->get());
 }
 
 std::string gpu_problem() {
@@ -231,20 +361,24 @@ void Solver::solve_into(const TargetView& targets, const SolveOptions& options, 
   }
   if (targets.memory != out.memory)
     throw InvalidArgument("targets and results must both be in host or in device memory");
+  const std::shared_ptr<const WorldSet> worlds = worlds_->get();
+  check_worlds(options, collision_mode(robot_, options), *worlds, targets.rows);
   if (targets.rows == 0) return;
   if (out.q == nullptr || out.pose == nullptr || out.pos_err_m == nullptr || out.ori_err_rad == nullptr ||
       out.count == nullptr || out.outcome == nullptr || (options.stats && out.stats == nullptr)) {
     throw InvalidArgument(
         "the result view lacks memory for q, pose, pos_err_m, ori_err_rad, count, outcome or stats");
   }
-  impl_->solve(robot_, targets, options, out, progress);
+  impl_->solve(robot_, *worlds, targets, options, out, progress);
 }
 
-void Solver::Impl::solve(const Robot& robot, const TargetView& targets, const SolveOptions& options,
-                         const ResultView& out, const std::function<void(std::int64_t)>& progress) const {
+void Solver::Impl::solve(const Robot& robot, const WorldSet& worlds, const TargetView& targets,
+                         const SolveOptions& options, const ResultView& out,
+                         const std::function<void(std::int64_t)>& progress) const {
   std::optional<SeedTable> own_seeds;
   if (options.seed != seeds->seed) own_seeds.emplace(robot.chain(), options.seed);
-  Problem problem{&robot.chain(), targets, options, own_seeds ? &*own_seeds : seeds.get()};
+  Problem problem{&robot.chain(), targets, options, own_seeds ? &*own_seeds : seeds.get(), &worlds};
+  problem.options.collision = collision_mode(robot, options);
   if (problem.options.q_init == nullptr) problem.options.q_init_rows = 0;
   if (problem.options.coarse_sweeps < 0) problem.options.coarse_sweeps = kDefaultCoarseSweeps;
   if (gpu) return gpu->solve(problem, out, progress);
@@ -256,6 +390,8 @@ Result Solver::solve(const TargetView& targets, const SolveOptions& options) con
   if (targets.memory != MemoryKind::host) throw InvalidArgument("targets in device memory need solve_into");
   check_options(robot_, options, targets.rows);
   check_targets(targets, impl_->threads);
+  const std::shared_ptr<const WorldSet> worlds = worlds_->get();
+  check_worlds(options, collision_mode(robot_, options), *worlds, targets.rows);
   Result result;
   result.targets = targets.rows;
   result.capacity = options.num_solutions;
@@ -271,7 +407,7 @@ Result Solver::solve(const TargetView& targets, const SolveOptions& options) con
   const ResultView view{result.q.data(),           result.pose.data(),  result.pos_err_m.data(),
                         result.ori_err_rad.data(), result.count.data(), result.outcome.data(),
                         result.stats.data()};
-  if (targets.rows > 0) impl_->solve(robot_, targets, options, view, nullptr);
+  if (targets.rows > 0) impl_->solve(robot_, *worlds, targets, options, view, nullptr);
   const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
   result.elapsed_ms = elapsed.count();
   return result;

@@ -6,6 +6,7 @@
 
 #include "core/chain.h"
 #include "core/geometry.h"
+#include "core/jobs.h"
 
 namespace hjcdik {
 
@@ -42,15 +43,13 @@ struct SearchTask {
   float damping_floor;       // m²
   float position_tolerance, orientation_tolerance;
   std::uint32_t seed;
-  std::int32_t starts_per_candidate;
-  std::int32_t walks;  // as in core/random.h
+  core::JobPlan plan;
   std::int32_t iterations;
   std::int32_t coarse_sweeps;
   bool greedy;
 
-  const float* warm;  // warm_rows x dof, in the limits, of target 0
+  const float* warm;  // plan.warm_rows x dof, in the limits, of target 0
   std::int64_t warm_target_stride;
-  std::int32_t warm_rows;
 
   // The table that the first random start comes from (solver/seed_table.hpp): 12 x kSeedTable, kSeedTable x
   // dof.

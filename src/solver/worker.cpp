@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numbers>
 #include <vector>
 
 #include "core/random.h"
@@ -40,9 +41,27 @@ struct Rows {
 
 }  // namespace
 
+namespace {
+
+// Rows that a target's search looks for.
+std::int64_t rows_to_find(const SolveOptions& o) {
+  const std::int64_t wanted = o.collision == Collision::soft
+                                  ? std::max(kLeastSoftChoice, kSoftChoice * o.num_solutions)
+                                  : o.num_solutions;
+  return std::min(wanted, o.batch_size * budget(o.batch_size).starts_per_candidate);
+}
+
+}  // namespace
+
+core::JobPlan Problem::plan() const {
+  const Budget b = budget(options.batch_size);
+  const bool redundant = chain->constants.dof > 6;
+  return {int(b.candidates * b.starts_per_candidate), int(b.starts_per_candidate), int(options.q_init_rows),
+          judged() && redundant && options.self_motion ? core::kWalks : 0};
+}
+
 std::int64_t hits_per_target(const SolveOptions& o) {
-  const std::int64_t rows =
-      std::min(o.num_solutions, o.batch_size * budget(o.batch_size).starts_per_candidate);
+  const std::int64_t rows = rows_to_find(o);
   return std::max({rows, o.q_init_rows, rows > 1 ? kRoundHits : 1});
 }
 
@@ -70,8 +89,11 @@ struct Worker::Impl {
 
   void begin() {
     const auto& o = *options_;
-    total_jobs_ = std::int32_t(budget(o.batch_size).candidates * budget(o.batch_size).starts_per_candidate);
-    rows_wanted_ = std::int32_t(std::min<std::int64_t>(o.num_solutions, total_jobs_));
+    plan_ = problem_->plan();
+    total_jobs_ = plan_.jobs();
+    judged_ = problem_->judged();
+    rows_wanted_ = std::int32_t(rows_to_find(o));
+    rows_returned_ = std::int32_t(std::min<std::int64_t>(o.num_solutions, rows_wanted_));
     const std::int32_t warm = std::int32_t(o.q_init_rows);
     capacity_ = std::min(total_jobs_, std::int32_t(hits_per_target(o)));
     // The polish changes the order of near hits and makes some of them the same.
@@ -97,6 +119,7 @@ struct Worker::Impl {
     const std::size_t hits = std::size_t(count_ * capacity_), near = std::size_t(count_ * near_capacity_);
     hit_q_.resize(hits * dof_);
     hit_job_.resize(hits);
+    hit_clearance_.resize(judged_ ? hits : 0);
     near_q_.resize(near * dof_);
     near_score_.resize(near);
     near_job_.resize(near);
@@ -111,7 +134,26 @@ struct Worker::Impl {
       const bool hopeless = !model::may_reach(*chain_, target(t), r);
       job_end_[t] = hopeless ? std::max(warm, std::min(total_jobs_, kStartsOutOfReach)) : total_jobs_;
       states_[t].next_job = 0;
+      states_[t].world = problem_->world_of(first_ + t);
+      states_[t].self_rejected = states_[t].world_rejected = 0;
     }
+  }
+
+  bool is_free(std::int64_t t, const double* q) const {
+    return hjcdik::is_free(*chain_, q, problem_->rule(), states_[t].world);
+  }
+
+  // Whether a polished hit is free: what the search saw decides where the polish cannot have changed it.
+  bool hit_is_free(std::int64_t t, std::int64_t hit, const double* q) const {
+    double moved = 0;
+    for (int i = 0; i < dof_; i++) {
+      const double d = std::abs(q[i] - double(hit_q_[hit * dof_ + i]));
+      const bool turns = !chain_->constants.joint[i].prismatic;
+      moved += turns ? chain_->sphere_tables.lever * std::min(d, std::abs(std::remainder(d, 2 * std::numbers::pi)))
+                     : d;
+    }
+    const double slack = problem_->worlds->ranges[std::size_t(states_[t].world)].slack;
+    return double(hit_clearance_[hit]) > moved + slack || is_free(t, q);
   }
 
   const double* target(std::int64_t t) const {
@@ -149,6 +191,8 @@ struct Worker::Impl {
     for (std::int64_t t = 0; t < count_; t++) {
       for (std::int64_t r = 0; r < k; r++) {
         exact_[t * k + r] = converged(scratch_, t * k + r, kConverged);
+        exact_[t * k + r] =
+            exact_[t * k + r] && (!judged_ || is_free(t, &scratch_.q[(t * k + r) * dof_]));
         if (exact_[t * k + r]) add_to_pool(t, scratch_, t * k + r, std::int32_t(r));
       }
     }
@@ -173,6 +217,7 @@ struct Worker::Impl {
       std::int64_t rows = 0;
       for (std::int32_t a = 0; a < active; a++) rows += states_[order_[a]].hits;
       scratch_.resize(rows, dof_);
+      row_hit_.resize(std::size_t(rows));
       rows = 0;
       for (std::int32_t a = 0; a < active; a++) {
         const std::int32_t t = order_[a];
@@ -183,6 +228,7 @@ struct Worker::Impl {
           const std::int32_t job = hit_job_[hit];
           if (job < warm && exact_[std::int64_t(t) * warm + job]) continue;  // is there already
           load(scratch_, rows, t, &hit_q_[hit * dof_], job);
+          row_hit_[rows] = hit;
           // A hit well inside the neighbourhood of a row that is there would end as its duplicate.
           if (job >= warm && found_[t] > 0 &&
               !distinct_.differs(&scratch_.q[rows * dof_], 0.5 * distinct_rad())) {
@@ -201,10 +247,11 @@ struct Worker::Impl {
         for (std::int32_t h = 0; h < polished_[t]; h++, rows++) {
           const std::int32_t job = scratch_.job[rows];
           if (converged(scratch_, rows, converged_)) {
+            if (judged_ && !hit_is_free(t, row_hit_[rows], &scratch_.q[rows * dof_])) continue;
             if (state.job_end <= warm || distinct_found_[t] < rows_wanted_) {
               add_to_pool(t, scratch_, rows, job);
             }
-          } else {
+          } else if (!judged_ || is_free(t, &scratch_.q[rows * dof_])) {
             reject(t, scratch_, rows);
           }
         }
@@ -226,22 +273,29 @@ struct Worker::Impl {
     }
   }
 
-  void search(std::int32_t active, float* job_errors) {
+  void search(std::int32_t active, float* job_errors, float* job_q = nullptr) {
     const auto& o = *options_;
     SearchTask task{};
+    CollisionTask collision{};
+    if (judged_ && job_errors == nullptr) {
+      collision = {chain_->sphere_tables.f32.table(), problem_->worlds->table_f32(),
+                   float(o.collision_margin_m), o.self_collision, hit_clearance_.data()};
+      task.collision = &collision;
+    }
+    task.job_q = job_q;
     task.chain = &chain_->constants_f32;
     task.orientation_weight = float(weight());
     task.damping_floor = float(damping_floor());
     task.position_tolerance = search_position_tolerance(*chain_);
     task.orientation_tolerance = kSearchOrientation;
     task.seed = o.seed;
-    task.starts_per_candidate = std::int32_t(budget(o.batch_size).starts_per_candidate);
+    task.plan = plan_;
+    if (job_errors != nullptr) task.plan.walks = 0;
     task.iterations = kIterations;
     task.coarse_sweeps = o.coarse_sweeps;
     task.greedy = o.coarse_order == CoarseOrder::greedy;
     task.warm = warm_f32_.data();
     task.warm_target_stride = o.q_init_per_target ? o.q_init_rows * dof_ : 0;
-    task.warm_rows = std::int32_t(o.q_init_rows);
     task.seed_pose = problem_->seeds->pose[0];
     task.seed_q = problem_->seeds->q.data();
     task.targets = states_.data();
@@ -364,7 +418,7 @@ struct Worker::Impl {
   void keep_near_hit(std::int64_t t) {
     const std::int64_t first = t * near_capacity_;
     for (std::int64_t row = first; row < first + states_[t].near_hits; row++) {
-      if (!(near_score_[row] < reject_score_[t])) continue;
+      if (!(near_score_[row] < reject_score_[t]) || near_score_[row] >= kCollides) continue;
       reject_score_[t] = near_score_[row];
       widen(&near_q_[row * dof_], &reject_q_[t * dof_]);
     }
@@ -386,6 +440,7 @@ struct Worker::Impl {
       scratch_.start[near] = &starts_[t * 12];
       scratch_.job[near] = 0;
     }
+    if (judged_) return fall_back(t, n);
     finish_rows(scratch_, n);
     ranking_.resize(std::size_t(n));
     for (std::int64_t r = 0; r < n; r++) ranking_[r] = {score(scratch_, r), std::int32_t(r)};
@@ -399,6 +454,37 @@ struct Worker::Impl {
       const std::int32_t before = distinct_found_[t];
       add_to_pool(t, scratch_, ranked.row, std::numeric_limits<std::int32_t>::max());
       near_found_[t] += !ok && distinct_found_[t] > before;
+    }
+  }
+
+  // Without a free start that converged: of the ends in scratch_, each pushed out of what it touches, those
+  // that are free and near enough, the nearest first.
+  void fall_back(std::int64_t t, std::int64_t n) {
+    for (std::int64_t r = 0; r < n; r++) {
+      double* q = &scratch_.q[r * dof_];
+      if (!push_out(*chain_, q, problem_->rule(), states_[t].world)) q[0] = std::numeric_limits<double>::quiet_NaN();
+    }
+    ranking_.clear();
+    std::int64_t kept = 0;
+    for (std::int64_t r = 0; r < n; r++) {
+      if (!std::isfinite(scratch_.q[r * dof_])) continue;
+      if (kept != r) copy_row(scratch_, r, scratch_, kept, dof_);
+      kept++;
+    }
+    canonicalise(scratch_, kept);
+    evaluate(scratch_, kept);
+    for (std::int64_t r = 0; r < kept; r++) {
+      if (scratch_.distance[r] < kFallbackDistance && scratch_.angle[r] < kFallbackAngle)
+        ranking_.push_back({score(scratch_, r), std::int32_t(r)});
+    }
+    std::sort(ranking_.begin(), ranking_.end(), [&](const Ranked& a, const Ranked& b) {
+      return a.score != b.score ? a.score < b.score : scratch_.job[a.row] < scratch_.job[b.row];
+    });
+    for (const Ranked& ranked : ranking_) {
+      if (found_[t] == rows_wanted_) break;
+      const std::int32_t before = distinct_found_[t];
+      add_to_pool(t, scratch_, ranked.row, std::numeric_limits<std::int32_t>::max());
+      near_found_[t] += distinct_found_[t] > before;
     }
   }
 
@@ -471,15 +557,41 @@ struct Worker::Impl {
     for (std::int64_t r = 0; r < n; r++) copy_row(scratch_, ranking_[r].row, pool_, base + r, dof_);
   }
 
+  // With "soft": by penetration, equal ones as they were; then only as many as are wanted.
+  void order_by_penetration(std::int64_t t) {
+    const std::int64_t base = t * pool_rows_, n = found_[t];
+    scratch_.resize(n, dof_);
+    ranking_.resize(std::size_t(n));
+    for (std::int64_t r = 0; r < n; r++) {
+      copy_row(pool_, base + r, scratch_, r, dof_);
+      ranking_[r] = {penetration(*chain_, &pool_.q[(base + r) * dof_], *problem_->worlds, states_[t].world),
+                     std::int32_t(r)};
+    }
+    std::stable_sort(ranking_.begin(), ranking_.end(),
+                     [](const Ranked& a, const Ranked& b) { return a.score < b.score; });
+    for (std::int64_t r = 0; r < n; r++) copy_row(scratch_, ranking_[r].row, pool_, base + r, dof_);
+    found_[t] = std::min(found_[t], rows_returned_);
+  }
+
+  // Why a target has no rows.
+  Outcome failure(std::int64_t t) const {
+    const TargetState& state = states_[t];
+    if (state.self_rejected == 0 && state.world_rejected == 0) return Outcome::no_accurate;
+    return state.self_rejected > state.world_rejected ? Outcome::self_collision
+                                                      : Outcome::environment_collision;
+  }
+
   void write(std::int64_t t, const ResultView& out) {
     const bool solved = near_found_[t] == 0 && found_[t] > 0;  // as far as the precision goes
     if (solved && options_->q_init_rows > 0) order_by_nearness(t);
     if (solved && fp32_ && found_[t] > 1) order_unpolished(t);
+    if (solved && options_->collision == Collision::soft) order_by_penetration(t);
+    found_[t] = std::min(found_[t], rows_returned_);
     const std::int64_t s = options_->num_solutions, n = found_[t], base = t * pool_rows_,
                        to = (first_ + t) * s;
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     out.count[first_ + t] = n;
-    out.outcome[first_ + t] = n == 0                                         ? Outcome::no_accurate
+    out.outcome[first_ + t] = n == 0                                         ? failure(t)
                               : solved && converged(pool_, base, kConverged) ? Outcome::solved
                                                                              : Outcome::approximate;
     std::memcpy(out.q + to * dof_, &pool_.q[base * dof_], std::size_t(n * dof_) * sizeof(double));
@@ -495,40 +607,116 @@ struct Worker::Impl {
   }
 
   // A second pass over the jobs up to the last returned row's: how every candidate ended. It changes no
-  // row.
+  // row. A candidate of several starts is what its best one is: accurate and free, accurate, or neither.
   void count_candidates(std::int64_t t, const ResultView& out) {
     TargetStats stats;
     const std::int64_t s = options_->num_solutions, n = found_[t], base = t * pool_rows_;
-    std::int32_t last = job_end_[t] - 1;
-    if (near_found_[t] == 0 && n == rows_wanted_ && n == s) {
-      last = 0;
-      for (std::int64_t r = 0; r < n; r++)
-        last = std::max(last, std::min(pool_.job[base + r], job_end_[t] - 1));
+    const std::int32_t all = plan_.starts;
+    std::int32_t last = std::min(job_end_[t], all) - 1;
+    if (near_found_[t] == 0 && n == rows_returned_ && n == s && options_->collision != Collision::soft) {
+      std::int32_t last_job = 0;
+      for (std::int64_t r = 0; r < n; r++) last_job = std::max(last_job, pool_.job[base + r]);
+      last = std::min(last, starts_before(last_job + 1) - 1);
     }
     TargetState& state = states_[t];
     state.next_job = 0;
     state.job_end = last + 1;
     state.need = 0;
     job_errors_.resize(std::size_t(2 * (last + 1)));
+    job_q_.resize(std::size_t(last + 1) * std::size_t(dof_));
     order_[0] = std::int32_t(t);
-    search(1, job_errors_.data());
-    const int starts = int(budget(options_->batch_size).starts_per_candidate),
-              warm = int(options_->q_init_rows);
-    candidate_.assign(std::size_t(options_->batch_size), 0);
-    for (std::int64_t job = 0; job <= last; job++) {
-      const int c = core::start_of_job(int(job), warm, starts).candidate;
+    search(1, job_errors_.data(), job_q_.data());
+
+    const Collision mode = options_->collision;
+    const bool judges = mode != Collision::none;
+    const bool costs = mode == Collision::soft || mode == Collision::both;
+    // "soft" looks at the world alone, where touching is penetrating.
+    const CollisionRule rule =
+        mode == Collision::soft ? CollisionRule{problem_->worlds, 0, false} : problem_->rule();
+    const auto free = [&](const double* q) { return hjcdik::is_free(*chain_, q, rule, state.world); };
+    core::JobPlan plan = plan_;
+    plan.walks = 0;
+    enum : char { unseen, off, off_in_collision, lost, feasible };
+    candidate_.assign(std::size_t(options_->batch_size), unseen);
+    std::vector<double> q(static_cast<std::size_t>(dof_)), cost(costs ? std::size_t(options_->batch_size) : 0);
+    std::int64_t coarse = 0;
+    for (std::int32_t job = 0; job <= last; job++) {
+      const core::Start start = core::start_of_job(plan, job);
       const bool accurate = job_errors_[2 * job] < 5e-3f && job_errors_[2 * job + 1] < 1e-3f;
-      candidate_[c] = std::max<char>(candidate_[c], accurate ? 2 : 1);
+      widen(&job_q_[std::size_t(job) * std::size_t(dof_)], q.data());
+      const bool is_ok = !judges || free(q.data());
+      const char verdict = accurate ? (is_ok ? feasible : lost) : is_ok ? off : off_in_collision;
+      char& candidate = candidate_[std::size_t(start.candidate)];
+      const bool better = candidate == unseen || rank(verdict) > rank(candidate);
+      if (better) candidate = verdict;
+      if (better && costs)
+        cost[std::size_t(start.candidate)] = 1e3 * penetration(*chain_, q.data(), *problem_->worlds, state.world);
+      if (judges && start.start == 0) {
+        start_configuration(t, start, q.data());
+        coarse += !free(q.data());
+      }
     }
+    const auto count = [&](char verdict) { return std::count(candidate_.begin(), candidate_.end(), verdict); };
     stats.batch_size = options_->batch_size;
-    stats.n_refined = std::count_if(candidate_.begin(), candidate_.end(), [](char c) { return c > 0; });
-    stats.n_ik_accurate = std::count(candidate_.begin(), candidate_.end(), 2);
+    stats.n_refined = options_->batch_size - count(unseen);
+    stats.n_ik_accurate = count(lost) + count(feasible);
     stats.n_returned = n;
     stats.n_returned_ik_accurate = 0;
-    for (std::int64_t r = 0; r < n; r++) {
-      stats.n_returned_ik_accurate += pool_.distance[base + r] < 5e-3 && pool_.angle[base + r] < 1e-3;
+    const auto returned_accurate = [&](std::int64_t r) {
+      return pool_.distance[base + r] < 5e-3 && pool_.angle[base + r] < 1e-3;
+    };
+    for (std::int64_t r = 0; r < n; r++) stats.n_returned_ik_accurate += returned_accurate(r);
+    if (judges) {
+      stats.n_feasible = count(feasible);
+      stats.n_ik_lost = count(lost);
+      stats.n_coll_free_refined = count(feasible) + count(off);
+      stats.n_coll_in_refined = count(lost) + count(off_in_collision);
+      stats.n_coll_in_coarse = coarse;
+      stats.n_returned_coll_free = stats.n_returned_feasible = 0;
+      for (std::int64_t r = 0; r < n; r++) {
+        const bool is_ok = free(&pool_.q[(base + r) * dof_]);
+        stats.n_returned_coll_free += is_ok;
+        stats.n_returned_feasible += is_ok && returned_accurate(r);
+      }
+      stats.pct_returned_coll_free = n == 0 ? 0 : 100.0 * double(stats.n_returned_coll_free) / double(n);
+    }
+    if (costs) {
+      double sum = 0, least = std::numeric_limits<double>::infinity(), most = 0;
+      for (std::size_t c = 0; c < candidate_.size(); c++) {
+        if (candidate_[c] == unseen) continue;
+        sum += cost[c];
+        least = std::min(least, cost[c]);
+        most = std::max(most, cost[c]);
+      }
+      stats.env_cost_min_mm = least;
+      stats.env_cost_max_mm = most;
+      stats.env_cost_mean_mm = sum / double(stats.n_refined);
     }
     out.stats[first_ + t] = stats;
+  }
+
+  // Of a candidate's starts the best counts.
+  static int rank(char verdict) { return verdict; }
+
+  // Starts as they are among the first `jobs` jobs.
+  std::int32_t starts_before(std::int32_t jobs) const {
+    if (plan_.walks == 0) return jobs;
+    std::int32_t starts = 0;
+    for (std::int32_t job = 0; job < std::min(jobs, plan_.warm_rows + 2 * plan_.walks); job++)
+      starts += !core::start_of_job(plan_, job).walk;
+    return starts + std::max(0, jobs - plan_.warm_rows - 2 * plan_.walks);
+  }
+
+  // Where a start begins, as the search does it but for the first, which is the nearest of the seed table.
+  void start_configuration(std::int64_t t, const core::Start& start, double* q) const {
+    if (start.is_warm) {
+      std::memcpy(q, warm_of(t) + std::int64_t(start.candidate) * dof_, std::size_t(dof_) * sizeof(double));
+      return;
+    }
+    const core::u32 stream =
+        core::start_stream(options_->seed, core::u32(start.candidate), core::u32(start.start));
+    const double spread = double(core::start_spread(core::u32(start.candidate), core::u32(start.start)));
+    for (int i = 0; i < dof_; i++) q[i] = core::start_value(chain_->constants.joint[i], stream, spread, i);
   }
 
   Engine* engine_ = nullptr;
@@ -539,7 +727,10 @@ struct Worker::Impl {
   bool fp32_ = false;
   double converged_ = kConverged;
   std::int64_t first_ = 0, count_ = 0;
-  std::int32_t total_jobs_ = 0, rows_wanted_ = 0, capacity_ = 0, near_capacity_ = 0;
+  core::JobPlan plan_{};
+  bool judged_ = false;
+  // rows_wanted_: looked for; rows_returned_: of these, more than which is not returned.
+  std::int32_t total_jobs_ = 0, rows_wanted_ = 0, rows_returned_ = 0, capacity_ = 0, near_capacity_ = 0;
   std::int64_t pool_rows_ = 0;
 
   std::vector<double> starts_;
@@ -547,12 +738,13 @@ struct Worker::Impl {
   std::vector<std::int32_t> order_, job_end_, polished_, hits_seen_;
   std::vector<std::int32_t> found_, distinct_found_,
       near_found_;  // rows in the pool; of these distinct; not converged
-  std::vector<float> hit_q_, near_q_, near_score_;
+  std::vector<float> hit_q_, hit_clearance_, near_q_, near_score_;
+  std::vector<std::int64_t> row_hit_;
   std::vector<std::int32_t> hit_job_, near_job_;
   std::vector<float> reject_score_;
   std::vector<double> reject_q_;
   std::vector<double> warm_;
-  std::vector<float> warm_f32_, job_errors_;
+  std::vector<float> warm_f32_, job_errors_, job_q_;
   std::vector<char> candidate_, exact_;
   Rows pool_, scratch_, slow_;
   std::vector<std::int32_t> again_;

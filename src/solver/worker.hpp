@@ -9,6 +9,7 @@
 
 #include "model/chain.hpp"
 #include "solver/engine.hpp"
+#include "solver/judge.hpp"
 #include "solver/seed_table.hpp"
 
 namespace hjcdik {
@@ -17,8 +18,19 @@ namespace hjcdik {
 struct Problem {
   const model::Chain* chain;
   TargetView targets;
-  SolveOptions options;    // coarse_sweeps set
+  SolveOptions options;    // coarse_sweeps and collision set
   const SeedTable* seeds;  // of the options' seed
+  const WorldSet* worlds;
+
+  bool judged() const {
+    return options.collision == Collision::hard || options.collision == Collision::both;
+  }
+  CollisionRule rule() const { return {worlds, options.collision_margin_m, options.self_collision}; }
+  std::int32_t world_of(std::int64_t target) const {
+    return worlds->world_of(options.world_index != nullptr ? options.world_index[target] : 0);
+  }
+  // What may be hit at all; else an open-world search does.
+  core::JobPlan plan() const;
 };
 
 // Converged, in float64 after the polish.
@@ -48,6 +60,11 @@ constexpr int kIterations = 20;
 constexpr int kStarts = 64;
 // Starts that a target out of reach gets, for its approximate rows.
 constexpr int kStartsOutOfReach = 16;
+
+// With "soft" the rows come from among this many times as many, and at least so many.
+constexpr std::int64_t kSoftChoice = 4, kLeastSoftChoice = 64;
+// Where no start is free and converged, what is returned is free and this near, m and rad.
+constexpr double kFallbackDistance = 5e-3, kFallbackAngle = 0.05;
 
 // Hits that one target may hold between two polishes: what a worker's memory grows with.
 std::int64_t hits_per_target(const SolveOptions& options);

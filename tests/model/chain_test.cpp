@@ -6,6 +6,7 @@
 #include <limits>
 #include <numbers>
 
+#include "core/kinematics.h"
 #include "model/urdf_builder.hpp"
 
 namespace hjcdik {
@@ -70,6 +71,40 @@ TEST(Chain, ConstantsReproduceTheJoints) {
     }
   }
   EXPECT_LT(worst, 1e-13);
+}
+
+// The numerics' own steps along the chain, with points of every joint's frame brought into theirs.
+TEST(Chain, PointsInTheFramesOfTheConstants) {
+  std::mt19937_64 random(20261201);
+  double worst = 0;
+  for (int n = 1; n <= 32; ++n) {
+    for (int repeat = 0; repeat < 10; ++repeat) {
+      const Robot arm = load(random_chain(n, random));
+      const model::Chain& chain = arm.chain();
+      ASSERT_EQ(chain.to_constants.size(), static_cast<std::size_t>(n));
+      const std::vector<double> q = random_configuration(arm, random);
+      core::Frame<double> step = core::frame_of<double>(chain.constants.start);
+      Transform pose;
+      for (std::size_t i = 0; i < q.size(); ++i) {
+        pose = pose * chain.joints[i].origin * model::motion(chain.joints[i], q[i]);
+        core::move_joint(step, chain.constants.joint[i], q[i]);
+        Transform turned;
+        const core::Vec3<double>* columns[] = {&step.x, &step.y, &step.z};
+        for (std::size_t k = 0; k < 3; ++k) {
+          turned.rotation[k] = columns[k]->x;
+          turned.rotation[3 + k] = columns[k]->y;
+          turned.rotation[6 + k] = columns[k]->z;
+        }
+        turned.position[0] = step.p.x;
+        turned.position[1] = step.p.y;
+        turned.position[2] = step.p.z;
+        worst = std::max(worst, difference(turned * chain.to_constants[i], pose));
+        for (const double x : chain.to_constants[i].position) EXPECT_EQ(x, 0);
+        core::move_link(step, chain.constants.joint[i]);
+      }
+    }
+  }
+  EXPECT_LT(worst, 1e-12);
 }
 
 // One link: the decomposition itself, where angles are small, right, or cut off after some decimals.

@@ -11,8 +11,8 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 
 
-def run(*command: str) -> str:
-    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=300)
+def run(*command: str, cwd: Path = ROOT) -> str:
+    done = subprocess.run([sys.executable, *command], cwd=cwd, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -35,10 +35,11 @@ def test_python_in_the_documentation_runs(name: str, tmp_path: Path, monkeypatch
     exec("\n".join(blocks), {})
 
 
-def test_demo_solves_every_preset() -> None:
+def test_demo_solves_every_preset_and_the_scene(tmp_path: Path) -> None:
     import hjcdik
 
-    table = run("examples/demo.py", "--targets", "300")
-    for name in hjcdik.presets():
+    table = run(str(ROOT / "examples" / "demo.py"), "--targets", "300", cwd=tmp_path)
+    assert (tmp_path / "demo.png").exists() or "No picture of the scene" in table
+    for name in (*hjcdik.presets(), "scene"):
         row = next(line for line in table.splitlines() if line.startswith(name))
         assert "100.00%" in row

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "core/chain.h"
+#include "core/geometry.h"
+#include "core/jobs.h"
 
 namespace hjcdik::cuda {
 
@@ -45,15 +47,15 @@ struct SearchParams {
   float* job_q;
   float* job_errors;
 
-  const float* warm;  // warm_rows x dof a target
+  const float* warm;  // plan.warm_rows x dof a target
   long long warm_target_stride;
-  int warm_rows;
 
   // The seed table (core/random.h): 12 x kSeedTable, kSeedTable x dof.
   const float* seed_pose;
   const float* seed_q;
   u32 seed;
-  int starts_per_candidate, iterations, coarse_sweeps, greedy;
+  core::JobPlan plan;
+  int iterations, coarse_sweeps, greedy;
   float orientation_weight, damping_floor, position_tolerance, orientation_tolerance;
   int group;  // lanes a target: 1, 2, 4, 8, 16 or 32
   int fetch;  // targets that a warp takes from the counter at once, 1 .. 32
