@@ -347,9 +347,8 @@ def test_what_touches_the_base_is_a_warning_and_no_verdict(caplog: pytest.LogCap
         arm = hjcdik.Solver(planar(), ee_link="l3", spheres=text, check_base=True, device="cpu")
         caplog.clear()
         arm.set_world(**floor)
-        assert "boxes[1]" in caplog.text
-        assert "l0" in caplog.text
-        assert "boxes[0]" not in caplog.text
+        (record,) = caplog.records
+        assert "base link 'l0' touches box 1" in record.getMessage()
         assert arm.check([0.0, 0.0]).free[0]
         caplog.clear()
         hjcdik.Solver(planar(), ee_link="l3", spheres=text, device="cpu").set_world(**floor)
@@ -401,7 +400,7 @@ def test_worlds_must_be_chosen_and_exist(panda: hjcdik.Solver) -> None:
     panda.set_worlds([{"spheres": [[0.5, 0.5, 0.5, 0.2]]}, {}])
     try:
         for call in (panda.solve, lambda poses: panda.check(np.zeros((3, 7)))):
-            with pytest.raises(ValueError, match=r"world_index.*2 worlds"):
+            with pytest.raises(ValueError, match=r"there are 2 worlds: world_index"):
                 call(targets)
         for bad in (2, -2):
             with pytest.raises(ValueError, match=rf"world_index\[1\] is {bad}"):
