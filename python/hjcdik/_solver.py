@@ -140,8 +140,9 @@ class Solver:
         self._max_batch_size = self._info.max_batch_size
         self._default_collision = _COLLISION_MODES["hard"] if self._info.collision_enabled else _OPEN_WORLD
         self._arguments = (arguments, device, threads)
-        self._worlds: tuple[_world.World, ...] = (_world.world(),)
         self._setting_worlds = threading.Lock()
+        self._worlds: tuple[_world.World, ...]
+        self.clear_world()
         for warning in self._robot.warnings:
             _log.warning("%s: %s", self._info.robot, warning)
 
@@ -254,7 +255,9 @@ class Solver:
         count = len(self._worlds)
         if world_index is None:
             if count > 1:
-                raise ValueError(f"world_index is missing: there are {count} worlds to choose from")
+                raise ValueError(
+                    f"there are {count} worlds: world_index has to say which one each configuration is in"
+                )
             world_index = 0
         indices = _inputs.indices(world_index, "world_index", len(values), "configuration")
         outside = np.flatnonzero((indices < -1) | (indices >= count))
@@ -354,8 +357,9 @@ class Solver:
             coarse_sweeps: sweeps of coordinate descent before the refinement; None takes the measured
                 default.
             coarse_order: "sweep" moves the joints from tool to base, "greedy" always the one that gains most.
-            self_motion: with "hard" and "both", whether the first 64 starts that end in collision are followed
-                along the arm's self-motion, where it has one (more than six joints), to a free configuration.
+            self_motion: with "hard" and "both", whether the first 64 starts that end in collision are
+                followed along the arm's self-motion, where it has one (more than six joints), to a free
+                configuration.
             world_index: (T,) numbers of the world of ``set_worlds`` that each target is solved in, or one for
                 all; -1 is an empty one. Needed where there are several.
 

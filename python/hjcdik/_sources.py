@@ -79,7 +79,7 @@ def find_robot(robot: Source | None) -> tuple[str, bytes | None, str]:
 
 
 def find_spheres(spheres: Source | None) -> Description:
-    if spheres is None:
+    if spheres is None or spheres == "none":
         return NOTHING
     if not isinstance(spheres, (str, os.PathLike)):
         raise ValueError(

@@ -424,8 +424,8 @@ NB_MODULE(_core, m) {
       .def("solve", &solve, "targets"_a, "q"_a, "pose"_a, "pos_err_m"_a, "ori_err_rad"_a, "count"_a,
            "outcome"_a, "stats"_a.none(), "num_solutions"_a, "batch_size"_a, "precision"_a, "seed"_a,
            "distinct_rad"_a, "q_init"_a.none(), "q_init_rows"_a, "q_init_per_target"_a, "coarse_sweeps"_a,
-           "coarse_order"_a, "collision"_a, "collision_margin_m"_a, "self_collision"_a,
-           "self_motion"_a, "world_index"_a.none())
+           "coarse_order"_a, "collision"_a, "collision_margin_m"_a, "self_collision"_a, "self_motion"_a,
+           "world_index"_a.none())
       .def("set_worlds", &Solver::set_worlds, "worlds"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("check", &check, "q"_a, "world"_a, "collision_margin_m"_a, "self_collision"_a, "free"_a,
            "self_clearance_m"_a, "world_clearance_m"_a, "link"_a, "kind"_a, "other"_a)

@@ -165,9 +165,9 @@ def test_a_preset_has_no_other_spheres() -> None:
 
 def test_preset_urdf_makes_the_same_robot_with_another_tool(panda: hjcdik.Solver) -> None:
     text = hjcdik.preset_urdf("panda")
-    same = hjcdik.Solver(text, ee_link=panda.info.ee_link, device="cpu")
-    assert same.info.grid_header_sha256 == panda.info.grid_header_sha256
-    hand = hjcdik.Solver(text, ee_link="panda_hand", device="cpu")
+    same = hjcdik.Solver(text, ee_link=panda.info.ee_link, spheres="panda_foam", device="cpu")
+    assert same.info == panda.info
+    hand = hjcdik.Solver(text, ee_link="panda_hand", spheres="panda_foam", device="cpu")
     assert hand.info.grid_header_sha256 != panda.info.grid_header_sha256
     assert hjcdik.Solver("panda", ee_link="panda_hand", device="cpu").info == hand.info
     by_joint = hjcdik.Solver("panda", ee_link="panda_hand_joint", device="cpu").info
@@ -516,6 +516,7 @@ def test_arrays_on_a_device_are_refused(panda: hjcdik.Solver) -> None:
         ({"collision_margin_m": "0"}, "collision_margin_m must be a number"),
         ({"self_collision": False}, "self_collision=False needs"),
         ({"self_collision": 0}, "self_collision must be True or False"),
+        ({"self_motion": 0}, "self_motion must be True or False"),
         ({"world_index": 0.0}, "world_index must hold integers, not float64"),
         ({"world_index": [0]}, r"world_index must have shape \(2,\), one number for each target, not \(1,\)"),
         ({"world_index": [0, 2**40]}, r"world_index\[1\] is 1099511627776"),
@@ -734,7 +735,7 @@ def test_the_extension_checks_the_sizes_of_what_it_fills(panda: hjcdik.Solver) -
     arrays = [np.empty(7), np.empty((1, 2, 7)), np.empty((1, 2, 7)), np.empty((1, 2)), np.empty((1, 2))]
     arrays += [np.empty(1, np.int64), np.empty(1, np.uint8)]
     arrays[0][:] = panda.sample_targets(1)
-    options = (None, 2, 2000, 0, 1337, 0.05, None, 0, False, -1, 0, 1, 0.0, True, None)
+    options = (None, 2, 2000, 0, 1337, 0.05, None, 0, False, -1, 0, 1, 0.0, True, True, None)
     assert panda._core.solve(*arrays, *options) > 0
     for i in range(len(arrays)):
         short, read_only = list(arrays), list(arrays)

@@ -141,6 +141,63 @@ def test_solve_a_pose(capsys: pytest.CaptureFixture[str], panda: hjcdik.Solver) 
     assert two["targets"][0] == two["targets"][1]
 
 
+def test_info_lists_the_collision_spheres(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    info = hjcdik.Solver("panda").info
+    text = text_of(capsys, 0, "info", "panda")
+    assert f"spheres               panda_foam\nself_pairs            {len(info.self_pairs)}\n" in text
+    for link in info.collision_links:
+        assert f"\n{link} " in text
+    assert document(capsys, 0, "info", "panda", "--json")["self_pairs"] == [list(p) for p in info.self_pairs]
+    path = tmp_path / "arm.urdf"
+    path.write_text(hjcdik.preset_urdf("panda"))
+    arguments = ("info", str(path), "--ee-link", "panda_hand", "--json")
+    assert document(capsys, 0, *arguments)["collision_enabled"] is False
+    assert document(capsys, 0, *arguments, "--spheres", "panda_curobo")["spheres"] == "panda_curobo"
+    assert "did you mean 'panda_curobo'" in error_of(capsys, *arguments, "--spheres", "curobo_panda")
+
+
+def test_solve_in_a_world(capsys: pytest.CaptureFixture[str], tmp_path: Path, panda: hjcdik.Solver) -> None:
+    box = [*(float(x) for x in POSE[:3]), 1, 0, 0, 0, 0.3, 0.3, 0.3]
+    (tmp_path / "on.json").write_text(json.dumps({"boxes": [box]}))
+    problem = {"obstacles": {"cuboid": {"box": {"pose": box[:7], "dims": box[7:]}}}}
+    problems = {"some": [{"obstacles": {}}, problem, {"valid": False}]}
+    (tmp_path / "mbm.json").write_text(json.dumps({"problems": problems}))
+    solve = ("solve", "panda", "--json", "--pose", *POSE)
+    on, mbm = (
+        ["--world", str(tmp_path / "on.json")],
+        ["--world", str(tmp_path / "mbm.json"), "--problem", "some"],
+    )
+    for world, blocked in ([], False), (on, True), ([*mbm, "0"], False), ([*mbm, "1"], True):
+        (target,) = document(capsys, int(blocked), *solve, *world, "--collision", "hard")["targets"]
+        assert target["outcome"] == ("environment_collision" if blocked else "solved")
+        assert target["count"] == int(not blocked)
+    free = document(capsys, 0, *solve, *on, "--collision", "none")["targets"][0]
+    assert free["q"] == panda.solve([float(x) for x in POSE], collision=None)[0].q.tolist()
+    soft = document(capsys, 0, *solve, *on, "--collision", "soft")["targets"][0]
+    assert soft["outcome"] == "solved"
+    for arguments, message in (
+        ([*mbm, "3"], "index of set 'some' must be in [0, 2], not 3"),
+        ([*mbm, "x"], "--problem: the index must be a number, not 'x'"),
+        ([*mbm, "2"], "marked invalid"),
+        (mbm[:2], "mbm.json: holds sets of problems; choose one with --problem SET INDEX"),
+        (["--problem", "some", "0"], "--problem needs --world"),
+        (["--world", "none.json"], "none.json: No such file or directory"),
+        (["--collision", "soft"], "soft"),
+        (["--collision", "hard", "--margin", "-1"], "collision_margin_m must not be negative"),
+        (["--collision", "none", "--margin", "0.1"], "collision_margin_m needs"),
+    ):
+        assert message in error_of(capsys, *solve, *arguments)
+    for content, message in (
+        ("[]", "w.json: expected an object of boxes, capsules, cylinders, spheres, exact_cylinders"),
+        ('{"box": []}', "w.json: expected an object of boxes"),
+        ("{", "w.json:1: not JSON"),
+        ('{"boxes": [[1, 2, 3]]}', "boxes must have shape (M, 10)"),
+        ('{"spheres": [[0, 0, 0, -1]]}', "spheres[0]: r is -1; radii must be positive"),
+    ):
+        (tmp_path / "w.json").write_text(content)
+        assert message in error_of(capsys, *solve, "--world", str(tmp_path / "w.json"))
+
+
 def test_negative_numbers_are_values(capsys: pytest.CaptureFixture[str]) -> None:
     pose = ["-.3", "-0.2", "4e-1", "-5E-1", "-.5", "-0.5", "-5.e-1"]
     assert document(capsys, 0, "solve", "panda", "--json", "--pose", *pose)["targets"][0]["count"] == 1
