@@ -5,8 +5,9 @@
 Goals as posed at panda_hand, cylinders as capsules, sphere models panda_foam and panda_curobo, mode "hard".
 Every row is judged by benchmarks/judge.py in float64. *Strict*: 1e-6 m, 1e-6 rad, inside the limits exactly,
 free of itself and the world. *Loose*: 5 mm, 0.05 rad, free. Shares are over the problems that have a solution
-(benchmarks/solvable.py). Times are of single calls, the world set before. `--variant NAME:KEYWORD=VALUE,...`
-measures another way of solving over the same problems; the keywords are those of `Solver.solve`.
+(benchmarks/solvable.py). Times are of single calls, the world set before: of each problem the median of
+`--repeats`. `--variant NAME:KEYWORD=VALUE,...` measures another way of solving over the same problems; the
+keywords are those of `Solver.solve`.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class Tally:
         self.unsolvable = self.unsolvable_strict = 0
         self.outcomes: Counter[str] = Counter()
         self.seconds: list[float] = []
+        self.first_seconds: list[float] = []
         self.unsolvable_seconds: list[float] = []
         self.refined: list[int] = []
         self.missed: list[str] = []
@@ -85,7 +87,7 @@ class Tally:
         solvable: bool,
         verdict: tuple[bool, bool],
         rows: tuple[int, int, int],
-        seconds: float,
+        runs: list[float],
         outcome: str,
         refined: int | None,
     ) -> None:
@@ -94,13 +96,14 @@ class Tally:
         if not solvable:
             self.unsolvable += 1
             self.unsolvable_strict += verdict[0]  # would refute the list
-            self.unsolvable_seconds.append(seconds)
+            self.unsolvable_seconds.append(float(np.median(runs)))
             return
         self.problems += 1
         self.strict += verdict[0]
         self.loose += verdict[1]
         self.outcomes[outcome] += 1
-        self.seconds.append(seconds)
+        self.seconds.append(float(np.median(runs)))
+        self.first_seconds.append(runs[0])
         if refined is not None:
             self.refined.append(refined)
         if not verdict[0]:
@@ -121,6 +124,8 @@ class Tally:
         }
         if self.seconds:
             record["call_us"] = common.microseconds(self.seconds)
+            # Of the several calls the first; with the first way of solving also the first in that world.
+            record["first_call_us"] = common.microseconds(self.first_seconds)
         if self.unsolvable:
             record["unsolvable"] = self.unsolvable
             record["unsolvable_solved"] = self.unsolvable_strict
@@ -178,7 +183,7 @@ def solve_problems(
                         index in solvable[name],
                         verdict,
                         counts,
-                        float(np.median(seconds)),
+                        seconds,
                         str(result.outcome[0]),
                         refined,
                     )
@@ -211,7 +216,9 @@ def measure_ladder(bench: Bench, problems: dict[str, list[dict[str, Any]]]) -> d
         kept = {name: rows for name, rows in problems.items() if rung in mbm.rungs(name)}
         if not kept:
             continue
-        solved = solve_problems(bench, kept, rung, {"default": {"collision": "hard"}}, 1)["default"]
+        solved = solve_problems(bench, kept, rung, {"default": {"collision": "hard"}}, bench.options.repeats)[
+            "default"
+        ]
         record[str(rung)] = solved
         for name, r in solved.items():
             line(f"{bench.model} grown {100 * rung:.1f} cm, {name}: {r['problems']} kept", r)
