@@ -393,7 +393,12 @@ def main() -> None:
     options.worlds = options.worlds or (400 if gpu else 40)
     options.per_world = options.per_world or (2500 if gpu else 250)
     options.batches = [int(batch) for batch in options.batches.split(",")]
-    options.variants = {"default": {}, **dict(map(variant, options.variant))}
+    options.variants = {
+        "default": {},
+        "without self-motion": {"self_motion": False},
+        "open world": {"collision": None},  # what is free by luck
+        **dict(map(variant, options.variant)),
+    }
     parts, models = options.parts.split(","), options.models.split(",")
     problems = mbm.problems()
     wanted = options.sets.split(",") if options.sets else list(problems)
