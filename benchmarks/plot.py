@@ -17,6 +17,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import NullFormatter
 
 OURS, OTHERS, WARNING = "#0b6e4f", "#5b6770", "#b3261e"
 
@@ -128,7 +129,7 @@ def collision(record: dict[str, Any], file: Path) -> None:
             )
         for variant, by_batch in problems.items():
             share = [100 * by_batch[str(batch)]["all"]["strict"] for batch in batches]
-            style = "-" if variant == "default" else "--"
+            style = {"default": "-", "without self-motion": "--", "open world": ":"}.get(variant, "-.")
             left.plot(batches, share, style, color="black", linewidth=2.2, label=f"all sets, {variant}")
         left.set_xscale("log")
         left.set_xlabel("candidates allowed (batch_size)")
@@ -172,6 +173,10 @@ def collision(record: dict[str, Any], file: Path) -> None:
                         textcoords="offset points",
                         fontsize=8,
                     )
+        for axes in (left, right):
+            # Round the whole where all is solved.
+            axes.set_ylim(min(95, axes.dataLim.y0 - 1), 100.5)
+        middle.xaxis.set_minor_formatter(NullFormatter())
         right.set_xlabel("boxes grown on each face, cm")
         right.set_ylabel("strict and free, % of those still solvable")
         for axes in (left, middle, right):
