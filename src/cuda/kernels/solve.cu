@@ -75,10 +75,19 @@ class WarpTeam {
     return {memory_.place[0][i], memory_.place[1][i], memory_.place[2][i]};
   }
   __device__ float radius_of(int i) const { return table_.radius[i]; }
+  __device__ u32 near_pairs(int first, float interest) const {
+    const int k = first + lane_;
+    bool near = false;
+    if (k < table_.pairs) {
+      const int a = table_.pair[k][0], b = table_.pair[k][1];
+      near = are_near(table_.group[a], table_.group[b], bound(a), bound(b), interest);
+    }
+    return __ballot_sync(kAll, near);
+  }
+  __device__ u32 bits(bool mask) const { return __ballot_sync(kAll, mask); }
   __device__ Vec3<float> bound(int g) const {
     return {memory_.bound[g][0], memory_.bound[g][1], memory_.bound[g][2]};
   }
-  __device__ bool any(bool mask) const { return __any_sync(kAll, mask); }
   __device__ float smallest(float x) const {
     for (int offset = 16; offset > 0; offset /= 2) x = ::fminf(x, __shfl_xor_sync(kAll, x, offset));
     return x;
@@ -99,8 +108,9 @@ __device__ __noinline__ Clearances judge(WarpTeam::Memory& memory, const Collisi
   const SphereTable<float> table = robot::spheres_f32();
   const WarpTeam team(memory, table);
   const float interest = kInterest + c.worlds.worlds[world].slack, margin = float(c.margin);
-  const float self = c.self ? self_clearance(team, table, interest) : interest;
-  const float outside = world_clearance(team, table, c.worlds, world, interest + margin) - margin;
+  float self = interest;
+  if (c.self) self = team.smallest(self_clearance(team, table, interest));
+  const float outside = team.smallest(world_clearance(team, table, c.worlds, world, interest + margin)) - margin;
   __syncwarp();
   return {self, outside};
 }
