@@ -385,7 +385,7 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
         clearance[0] = c.self;
         clearance[1] = c.world;
         const float slack = p.collision.worlds.worlds[world].slack;
-        const bool free = c.self >= -slack && c.world >= -slack;
+        const bool free = ::fminf(c.self, c.world) >= -slack - kSureDepth;
         if (walking) {
           done = free;
           stepping = !free && --points > 0;
