@@ -67,6 +67,11 @@ std::pair<ObstacleKind, std::int32_t> capsule_as_given(const World& world, std::
   return {ObstacleKind::sphere, row - all};
 }
 
+// The array that obstacles of a kind are given in.
+std::string array_of(ObstacleKind kind) {
+  return std::string(to_string(kind)) + (kind == ObstacleKind::box ? "es" : "s");
+}
+
 template <class Visit>
 void for_each_obstacle(const WorldSet& set, std::int32_t world, Visit&& visit) {
   if (world == set.empty_world()) return;
@@ -197,7 +202,8 @@ std::vector<std::string> base_contacts(const model::Chain& chain, const WorldSet
         for (const auto& s : link.spheres)
           least = std::min(least, core::distance_to(obstacle, Vec3<double>{s[0], s[1], s[2]}).value - s[3]);
         if (least >= 0) return;
-        contacts.push_back("base link '" + link.name + "' touches " + to_string(kind) + " " + std::to_string(row) +
+        contacts.push_back("base link '" + link.name + "' touches " + array_of(kind) + "[" +
+                           std::to_string(row) + "]" +
                            (worlds.worlds.size() > 1 ? " of world " + std::to_string(w) : "") +
                            "; the base does not move, so this is no verdict on any configuration");
       });
