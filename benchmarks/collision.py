@@ -457,7 +457,7 @@ def variant(text: str) -> tuple[str, dict[str, Any]]:
 def main() -> None:
     parser = common.arguments(__doc__.splitlines()[0], "collision")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--threads", type=int, default=1, help="of the solver")
+    parser.add_argument("--threads", type=int, help="of the solver (default: 1, on a GPU all)")
     parser.add_argument(
         "--jobs",
         type=int,
@@ -477,6 +477,7 @@ def main() -> None:
     parser.add_argument("--per-world", type=int, help="targets in each (default: 250, on a GPU 2500)")
     options = parser.parse_args()
     gpu = options.device != "cpu"
+    options.threads = options.threads or (None if gpu else 1)
     options.worlds = options.worlds or (400 if gpu else 40)
     options.per_world = options.per_world or (2500 if gpu else 250)
     options.batches = [int(batch) for batch in options.batches.split(",")]

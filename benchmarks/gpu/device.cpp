@@ -3,10 +3,10 @@
 // among obstacles. Every row is checked in float64 on the host. Prints JSON; the exit status is 1 where a
 // check failed.
 //
-//   hjcdik_gpu_bench [--quick | --profile | --sanitize | --start] [folder of robots]
+//   hjcdik_gpu_bench [--quick | --profile | --profile-hard | --sanitize | --start] [folder of robots]
 //
-// --profile: one large solve, for a profiler. --sanitize: every path of the executor once, small and
-// untimed, for compute-sanitizer. --start: what a new process pays before its first solve.
+// --profile, --profile-hard: one large solve, for a profiler. --sanitize: every path of the executor once,
+// small and untimed, for compute-sanitizer. --start: what a new process pays before its first solve.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -400,33 +400,38 @@ void collision_paths(const Robot& robot, cuda::Device& device) {
   }
 }
 
-// Among obstacles: latency of one target in a scene, and many targets in many worlds in one call.
-void among_obstacles(const Robot& robot, cuda::Device& device, bool quick) {
+// Latency of one target among obstacles.
+void one_in_a_scene(const Robot& robot) {
   Solver solver(robot, {.device = "cuda:0"});
   const int dof = robot.dof();
-  {
-    const std::int64_t n = 2200;
-    solver.set_world(scene());
-    const std::vector<std::int32_t> world_of(std::size_t(n), 0);
-    const auto targets = free_targets(solver, world_of, 17);
-    std::vector<double> q(static_cast<std::size_t>(n * dof)), times;
-    double pose[7], distance, angle;
-    std::int64_t count;
-    Outcome outcome;
-    for (std::int64_t t = 0; t < n; t++) {
-      const ResultView view{&q[std::size_t(t * dof)], pose, &distance, &angle, &count, &outcome};
-      const auto start = Clock::now();
-      solver.solve_into({&targets[std::size_t(t) * 7], 1}, {}, view);
-      if (t >= 200) times.push_back(seconds_since(start) * 1e6);
-    }
-    const std::int64_t colliding = colliding_rows(solver, world_of, q.data());
-    expect(colliding == 0, "hard in a scene: a row collides");
-    item(
-        format("{\"case\": \"one target, hard, in a scene\", \"median_us\": %.2f, \"p90_us\": %.2f, "
-               "\"p99_us\": %.2f, \"strict\": %.6f, \"colliding_rows\": %lld}",
-               quantile(times, 0.5), quantile(times, 0.9), quantile(times, 0.99),
-               strict_share(robot, targets, q.data(), n), (long long)colliding));
+  const std::int64_t n = 2200;
+  solver.set_world(scene());
+  const std::vector<std::int32_t> world_of(std::size_t(n), 0);
+  const auto targets = free_targets(solver, world_of, 17);
+  std::vector<double> q(static_cast<std::size_t>(n * dof)), times;
+  double pose[7], distance, angle;
+  std::int64_t count;
+  Outcome outcome;
+  for (std::int64_t t = 0; t < n; t++) {
+    const ResultView view{&q[std::size_t(t * dof)], pose, &distance, &angle, &count, &outcome};
+    const auto start = Clock::now();
+    solver.solve_into({&targets[std::size_t(t) * 7], 1}, {}, view);
+    if (t >= 200) times.push_back(seconds_since(start) * 1e6);
   }
+  const std::int64_t colliding = colliding_rows(solver, world_of, q.data());
+  expect(colliding == 0, "hard in a scene: a row collides");
+  item(
+      format("{\"case\": \"one target, hard, in a scene\", \"median_us\": %.2f, \"p90_us\": %.2f, "
+             "\"p99_us\": %.2f, \"strict\": %.6f, \"colliding_rows\": %lld}",
+             quantile(times, 0.5), quantile(times, 0.9), quantile(times, 0.99),
+             strict_share(robot, targets, q.data(), n), (long long)colliding));
+}
+
+// Many targets in many worlds in one call, data on the device and then, unless it is for a profiler, on the
+// host.
+void many_worlds(const Robot& robot, cuda::Device& device, bool quick, bool profile) {
+  Solver solver(robot, {.device = "cuda:0"});
+  const int dof = robot.dof();
   const int worlds = quick ? 40 : 400, each = quick ? 250 : 2500, repeats = quick ? 4 : 11;
   const std::int64_t n = std::int64_t{worlds} * each;
   auto begin = Clock::now();
@@ -443,6 +448,7 @@ void among_obstacles(const Robot& robot, cuda::Device& device, bool quick) {
   TargetView on_device{arrays.targets, n};
   on_device.memory = MemoryKind::device;
   for (const bool host : {false, true}) {
+    if (host && profile) break;
     std::vector<double> times, q;
     Result result;
     for (int k = 0; k < repeats; k++) {
@@ -472,13 +478,15 @@ void among_obstacles(const Robot& robot, cuda::Device& device, bool quick) {
 }
 
 int run(int argc, char** argv) {
-  bool quick = false, profile = false, sanitize = false;
+  bool quick = false, profile = false, profile_hard = false, sanitize = false;
   std::string folder;
   for (int i = 1; i < argc; i++) {
     if (std::strcmp(argv[i], "--quick") == 0) {
       quick = true;
     } else if (std::strcmp(argv[i], "--profile") == 0) {
       profile = true;
+    } else if (std::strcmp(argv[i], "--profile-hard") == 0) {
+      profile_hard = true;
     } else if (std::strcmp(argv[i], "--sanitize") == 0) {
       sanitize = true;
     } else if (std::strcmp(argv[i], "--start") == 0) {
@@ -491,7 +499,7 @@ int run(int argc, char** argv) {
     }
   }
   std::printf("[");
-  if (!profile && !sanitize) starts();
+  if (!profile && !profile_hard && !sanitize) starts();
   auto begin = Clock::now();
   auto device = cuda::Device::get(0);
   const double context = seconds_since(begin);
@@ -515,8 +523,9 @@ int run(int argc, char** argv) {
     std::printf("\n]\n");
     return failed;
   }
-  if (profile) {
-    on_device(panda, solver, *device, 1000000, false);
+  if (profile || profile_hard) {
+    if (profile) on_device(panda, solver, *device, 1000000, false);
+    if (profile_hard) many_worlds(panda, *device, false, true);
     std::printf("\n]\n");
     return failed;
   }
@@ -584,7 +593,8 @@ int run(int argc, char** argv) {
   }
 
   floor_of_host_arrays(*device, 1000000, panda.dof());
-  among_obstacles(panda, *device, quick);
+  one_in_a_scene(panda);
+  many_worlds(panda, *device, quick, false);
 
   // The same bits, however many targets travel together.
   {
