@@ -13,7 +13,7 @@ set -uo pipefail
 usage() { echo "usage: $0 OUT [--quick] [--steps NAME,...]" >&2; exit 2; }
 [ $# -ge 1 ] || usage
 root=$(cd "$(dirname "$0")/../.." && pwd)
-mkdir -p "$1"
+mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 shift
 quick=()
@@ -137,7 +137,7 @@ profile() {
     && grep -q hjcdik_search "$out/.profile"
   local status=$?
   rm -f "$out/.profile"
-  return $status
+  return "$status"
 }
 # `timeout` runs programs only: functions get a shell of their own.
 export -f require build_cpp build_python both_builds first_solve cpu_latency gpu_tests sanitizer profile
