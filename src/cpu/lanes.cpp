@@ -41,6 +41,15 @@ HJCDIK_FN Real load(const float* values) {
   return r;
 }
 
+using Integers = Traits<Real>::Int;
+HJCDIK_FN Integers load_int(const int* values) {
+  Integers r;
+  __builtin_memcpy(&r, values, sizeof r);
+  return r;
+}
+
+HJCDIK_FN void store(float* to, Real value) { __builtin_memcpy(to, &value, sizeof value); }
+
 HJCDIK_FN int lowest(unsigned bits) { return __builtin_ctz(bits); }
 
 // A target under search, and the lanes at work on it.
@@ -56,26 +65,34 @@ class SphereTeam {
   static constexpr int width = kWidth;
   static_assert(kWidth <= core::kSpherePadding);
 
-  explicit SphereTeam(const SphereTable<float>& robot) : robot_(robot) {
+  // Frames of the base and of all joints, and room for whole packs of them.
+  static constexpr int kFrames = kMaxDof + 1 + core::kSpherePadding - 1;
+
+  SphereTeam(const SphereTable<float>& robot, int dof) : robot_(robot), last_frame_(dof) {
     for (int lane = 0; lane < kWidth; lane++) set_lane(index_, lane, float(lane));
+    for (int g = 0; g < robot.groups + core::kSpherePadding; g++) {
+      const SphereGroup& group = robot.group[g < robot.groups ? g : 0];
+      bound_radius_[g] = group.radius;
+      bound_joint_[g] = group.joint;
+      for (int k = 0; k < 3; k++) bound_local_[k][g] = group.center[k];
+    }
   }
 
-  // frames: of one configuration, 12 numbers each: the columns of the rotation, then the origin.
-  void place(const float (*frames)[12]) {
-    for (int g = 0; g < robot_.groups; g++) {
-      const SphereGroup& group = robot_.group[g];
-      const float* f = frames[group.joint + 1];
-      // Lanes beyond the group's end are overwritten by the next group, and the padding stays far away.
-      for (int first = group.begin; first < group.end; first += kWidth) {
-        const Real x = load(robot_.x + first), y = load(robot_.y + first), z = load(robot_.z + first);
-        for (int k = 0; k < 3; k++) {
-          const Real value = Real(f[9 + k]) + (x * Real(f[k]) + (y * Real(f[3 + k]) + z * Real(f[6 + k])));
-          __builtin_memcpy(place_[k] + first, &value, sizeof value);
-        }
-      }
-      for (int k = 0; k < 3; k++) {
-        bound_[g][k] = f[9 + k] + (group.center[0] * f[k] + (group.center[1] * f[3 + k] + group.center[2] * f[6 + k]));
-      }
+  // frames: of one configuration; number k of frame j at frames[k][j], the columns of the rotation first.
+  void place(const float (*frames)[kFrames]) {
+    for (int first = 0; first < robot_.spheres; first += kWidth) {
+      const Vec3<Real> p = carried(frames, load_int(robot_.joint + first), load(robot_.x + first),
+                                   load(robot_.y + first), load(robot_.z + first));
+      store(place_[0] + first, p.x);
+      store(place_[1] + first, p.y);
+      store(place_[2] + first, p.z);
+    }
+    for (int first = 0; first < robot_.groups; first += kWidth) {
+      const Vec3<Real> p = carried(frames, load_int(bound_joint_ + first), load(bound_local_[0] + first),
+                                   load(bound_local_[1] + first), load(bound_local_[2] + first));
+      store(bound_[0] + first, p.x);
+      store(bound_[1] + first, p.y);
+      store(bound_[2] + first, p.z);
     }
   }
 
@@ -86,40 +103,86 @@ class SphereTeam {
   auto counts(int first, int end) const { return index_ < Real(float(end - first)); }
   Vec3<float> place(int i) const { return {place_[0][i], place_[1][i], place_[2][i]}; }
   float radius_of(int i) const { return robot_.radius[i]; }
-  Vec3<float> bound(int g) const { return {bound_[g][0], bound_[g][1], bound_[g][2]}; }
+  // Pairs come in the order of their first group, which is held against all groups at once.
+  u32 near_pairs(int first, float interest) const {
+    u32 near = 0, close = 0;
+    int of = -1;
+    for (int k = first; k < robot_.pairs && k < first + 32; k++) {
+      const int a = robot_.pair[k][0], b = robot_.pair[k][1];
+      if (a != of) close = close_groups(of = a, interest);
+      const bool hit =
+          b < 32 ? (close >> b & 1) != 0
+                 : are_near(robot_.group[a], robot_.group[b], bound(a), bound(b), interest);
+      near |= u32(hit) << (k - first);
+    }
+    return near;
+  }
   template <class Mask>
-  bool any(Mask mask) const {
-    return mask_bits(mask) != 0;
+  u32 bits(Mask mask) const {
+    return mask_bits(mask);
   }
-  float smallest(Real x) const {
-    float least = x[0];
-    for (int lane = 1; lane < kWidth; lane++) least = min(least, x[lane]);
-    return least;
-  }
+  Vec3<float> bound(int g) const { return {bound_[0][g], bound_[1][g], bound_[2][g]}; }
+  float smallest(Real x) const { return least(x); }
 
  private:
   const SphereTable<float>& robot_;
+  // Points in the frames of their joints (-1: the base's), to the base's frame.
+  Vec3<Real> carried(const float (*frames)[kFrames], Integers joint, Real x, Real y, Real z) const {
+    Real f[12];
+    for (int k = 0; k < 12; k++) f[k] = look_up(frames[k], joint);
+    return {f[9] + (x * f[0] + (y * f[3] + z * f[6])), f[10] + (x * f[1] + (y * f[4] + z * f[7])),
+            f[11] + (x * f[2] + (y * f[5] + z * f[8]))};
+  }
+
+  // Number joint + 1 of a row of frames, lane by lane.
+  Real look_up(const float* row, Integers joint) const {
+    const Integers index = joint + 1;
+    Real value = shuffle(load(row), index);
+    for (int block = kWidth; block <= last_frame_; block += kWidth)
+      value = select(index >= block, shuffle(load(row + block), index), value);
+    return value;
+  }
+
+  // Bit b: whether group b, of the first 32, is near group a.
+  u32 close_groups(int a, float interest) const {
+    u32 close = 0;
+    const Vec3<float> at = bound(a);
+    const Real reach_a(robot_.group[a].radius + interest);
+    for (int first = 0; first < 32 && first < robot_.groups; first += kWidth) {
+      const Real x = load(bound_[0] + first) - Real(at.x), y = load(bound_[1] + first) - Real(at.y),
+                 z = load(bound_[2] + first) - Real(at.z), reach = load(bound_radius_ + first) + reach_a;
+      close |= mask_bits(x * x + y * y + z * z < reach * reach) << first;
+    }
+    return close;
+  }
+
   Real index_;
   alignas(64) float place_[3][kMaxSpheres + 2 * core::kSpherePadding];
-  float bound_[kMaxSpheres][3];
+  alignas(64) float bound_[3][kMaxSpheres + core::kSpherePadding];
+  alignas(64) float bound_radius_[kMaxSpheres + core::kSpherePadding];
+  alignas(64) float bound_local_[3][kMaxSpheres + core::kSpherePadding];
+  alignas(64) int bound_joint_[kMaxSpheres + core::kSpherePadding];
+  int last_frame_;
 };
 
 // What only searches that judge their finds need.
 struct Judge {
-  explicit Judge(const CollisionTask& task) : task(task), team(task.robot) {
+  Judge(const CollisionTask& task, int dof) : task(task), team(task.robot, dof) {
     walking = stepping = Real(0.0f);
   }
 
   const CollisionTask& task;
   SphereTeam team;
   Frame<Real> frames[kMaxDof + 1];
-  float lane_frames[kMaxDof + 1][12];
+  alignas(64) float lane_frames[12][SphereTeam::kFrames];
   // The lanes' walks: where they began, the step to make next, and whether it is made in this iteration.
   Real origin[kMaxDof], way[kMaxDof], along[kMaxDof], moved[kMaxDof];
   Real walking, stepping;
   int way_back[kWidth], points[kWidth], corrections[kWidth];
   bool walk_job[kWidth];
-  float self = 0, world = 0;  // clearances of the lane judged last
+  // Of the lane judged last.
+  float clearance = 0;
+  bool hits_self = false, hits_world = false;
 };
 struct NoJudge {};
 template <bool kJudged>
@@ -163,10 +226,15 @@ class Search {
         task_.damping_floor};
     StepReport<Real> report;
     if constexpr (kJudged) {
+      // The lanes that make no step get the same from both.
       const auto stepping = judge_.stepping > Real(0.0f);
-      for (int i = 0; i < dof_; i++) judge_.along[i] = select(stepping, judge_.way[i], Real(0.0f));
-      report = levenberg_marquardt_step(chain_, load_frame(start_), weights, q_, next, axes_, judge_.along,
-                                        judge_.moved);
+      if (any(stepping)) {
+        for (int i = 0; i < dof_; i++) judge_.along[i] = select(stepping, judge_.way[i], Real(0.0f));
+        report = levenberg_marquardt_step(chain_, load_frame(start_), weights, q_, next, axes_, judge_.along,
+                                          judge_.moved);
+      } else {
+        report = levenberg_marquardt_step(chain_, load_frame(start_), weights, q_, next, axes_);
+      }
     } else {
       report = levenberg_marquardt_step(chain_, load_frame(start_), weights, q_, next, axes_);
     }
@@ -223,7 +291,7 @@ class Search {
 
   static typename JudgeOf<kJudged>::Type make_judge(SearchTask& task) {
     if constexpr (kJudged) {
-      return Judge(*task.collision);
+      return Judge(*task.collision, task.chain->dof);
     } else {
       return NoJudge{};
     }
@@ -242,20 +310,25 @@ class Search {
       const Frame<Real>& f = judge_.frames[i];
       const Vec3<Real>* columns[4] = {&f.x, &f.y, &f.z, &f.p};
       for (int k = 0; k < 4; k++) {
-        judge_.lane_frames[i][3 * k] = columns[k]->x[lane];
-        judge_.lane_frames[i][3 * k + 1] = columns[k]->y[lane];
-        judge_.lane_frames[i][3 * k + 2] = columns[k]->z[lane];
+        judge_.lane_frames[3 * k][i] = columns[k]->x[lane];
+        judge_.lane_frames[3 * k + 1][i] = columns[k]->y[lane];
+        judge_.lane_frames[3 * k + 2][i] = columns[k]->z[lane];
       }
     }
     judge_.team.place(judge_.lane_frames);
     const CollisionTask& c = judge_.task;
     const int world = state(slots_[lane_slot_[lane]]).world;
     const float slack = c.worlds.worlds[world].slack, interest = kInterest + slack;
-    judge_.self = c.self ? self_clearance(judge_.team, c.robot, interest) : interest;
-    judge_.world = world_clearance(judge_.team, c.robot, c.worlds, world, interest + c.margin) - c.margin;
-    return judge_.self >= -slack && judge_.world >= -slack;
+    Real self(interest);
+    if (c.self) self = self_clearance(judge_.team, c.robot, interest);
+    const Real outside =
+        world_clearance(judge_.team, c.robot, c.worlds, world, interest + c.margin) - Real(c.margin);
+    judge_.clearance = least(min(self, outside));
+    if (judge_.clearance >= -slack) return true;
+    judge_.hits_self = least(self) < 0;
+    judge_.hits_world = least(outside) < 0;
+    return false;
   }
-  float lane_clearance() const { return min(judge_.self, judge_.world); }
 
   // The end of a job that is not on a walk: a hit if it is free. What collides is kept among the near hits,
   // and where the job is a walk, it begins.
@@ -270,14 +343,14 @@ class Search {
     if (!in_band) return finish_job(lane, false);
     const bool free = is_free(lane);
     if (!free) {
-      t.self_rejected += judge_.self < 0;
-      t.world_rejected += judge_.world < 0;
+      t.self_rejected += judge_.hits_self;
+      t.world_rejected += judge_.hits_world;
     }
     if (free && at_target) {
       add_hit(t, lane, lane_job_[lane]);
     } else {
       add_near_hit(t, lane, lane_job_[lane],
-                   free ? end_score(distance_[lane], angle_[lane]) : kCollides - lane_clearance());
+                   free ? end_score(distance_[lane], angle_[lane]) : kCollides - judge_.clearance);
     }
     finish_job(lane, free && at_target);
   }
@@ -531,7 +604,7 @@ class Search {
       for (int i = 0; i < dof_; i++)
         task_.hit_q[hit_row(t, r) * dof_ + i] = task_.hit_q[hit_row(t, r - 1) * dof_ + i];
     }
-    if constexpr (kJudged) judge_.task.hit_clearance[hit_row(t, place)] = lane_clearance();
+    if constexpr (kJudged) judge_.task.hit_clearance[hit_row(t, place)] = judge_.clearance;
     task_.hit_job[hit_row(t, place)] = job;
     copy_lane(lane, task_.hit_q + hit_row(t, place) * dof_);
   }

@@ -148,9 +148,12 @@ struct Worker::Impl {
     double moved = 0;
     for (int i = 0; i < dof_; i++) {
       const double d = std::abs(q[i] - double(hit_q_[hit * dof_ + i]));
-      const bool turns = !chain_->constants.joint[i].prismatic;
-      moved += turns ? chain_->sphere_tables.lever * std::min(d, std::abs(std::remainder(d, 2 * std::numbers::pi)))
-                     : d;
+      if (chain_->constants.joint[i].prismatic) {
+        moved += d;
+      } else {
+        const double angle = d < 1 ? d : std::abs(std::remainder(d, 2 * std::numbers::pi));
+        moved += chain_->sphere_tables.lever * angle;
+      }
     }
     const double slack = problem_->worlds->ranges[std::size_t(states_[t].world)].slack;
     return double(hit_clearance_[hit]) > moved + slack || is_free(t, q);
