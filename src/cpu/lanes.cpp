@@ -58,6 +58,10 @@ class SphereTeam {
 
   explicit SphereTeam(const SphereTable<float>& robot) : robot_(robot) {
     for (int lane = 0; lane < kWidth; lane++) set_lane(index_, lane, float(lane));
+    // place() may end before the last lanes that are read.
+    for (int k = 0; k < 3; k++) {
+      for (int i = robot.spheres; i < robot.spheres + kWidth; i++) place_[k][i] = core::kFarAway;
+    }
   }
 
   // frames: of one configuration, 12 numbers each: the columns of the rotation, then the origin.
@@ -65,7 +69,7 @@ class SphereTeam {
     for (int g = 0; g < robot_.groups; g++) {
       const SphereGroup& group = robot_.group[g];
       const float* f = frames[group.joint + 1];
-      // Lanes beyond the group's end are overwritten by the next group, and the padding stays far away.
+      // Lanes beyond the group's end are overwritten by the next group; the padding is far away, and stays so.
       for (int first = group.begin; first < group.end; first += kWidth) {
         const Real x = load(robot_.x + first), y = load(robot_.y + first), z = load(robot_.z + first);
         for (int k = 0; k < 3; k++) {
