@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -125,6 +126,9 @@ class Solver {
   // rows; -1: none. Throws InvalidArgument for a robot without collision spheres.
   std::vector<Check> check(std::span<const double> q, int world = 0, double collision_margin_m = 0,
                            bool self_collision = true) const;
+  // The same with a world for each row, all of them in force at one moment; none where there is one for all.
+  std::vector<Check> check(std::span<const double> q, std::span<const std::int32_t> world_index,
+                           double collision_margin_m = 0, bool self_collision = true) const;
   // Obstacles that the base's own spheres touch, a sentence each; only with RobotOptions::check_base.
   std::vector<std::string> base_contacts() const;
 

@@ -24,7 +24,7 @@ from hjcdik._result import Result, Stats, TargetResult
 from hjcdik._solver import Solver
 from hjcdik._world import world_arrays
 
-_BINDING_ABI = 3
+_BINDING_ABI = 4
 if _core.BINDING_ABI != _BINDING_ABI:
     raise ImportError(
         f"hjcdik's extension module {_core.__file__} has interface {_core.BINDING_ABI} but the package "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +62,7 @@ def check(
     solver: _core.Solver,
     links: tuple[str, ...],
     q: npt.NDArray[np.float64],
-    worlds: npt.NDArray[np.int32],
+    world_index: npt.NDArray[np.int32] | None,
     margin: float,
     self_collision: bool,
 ) -> CheckResult:
@@ -73,13 +72,10 @@ def check(
     self_clearance, world_clearance = np.empty(rows), np.empty(rows)
     link, other = np.empty(rows, np.int32), np.empty(rows, np.int32)
     kind = np.empty(rows, np.uint8)
-    arrays: tuple[npt.NDArray[Any], ...] = (free, self_clearance, world_clearance, link, kind, other)
-    for index in np.unique(worlds).tolist():
-        chosen = worlds == index
-        parts = [array[chosen] for array in arrays]
-        solver.check(q[chosen], index, margin, self_collision, *parts)
-        for array, part in zip(arrays, parts, strict=True):
-            array[chosen] = part
+    # One call, so that one state of the worlds is in force for all rows.
+    solver.check(
+        q, world_index, margin, self_collision, free, self_clearance, world_clearance, link, kind, other
+    )
     clearance = np.where(kind == _LINK, self_clearance, world_clearance)
     names = np.array([*links, ""])  # the last is that of index -1
     others = [

@@ -252,21 +252,9 @@ class Solver:
         values = np.atleast_2d(self._joint_values(q))
         margin = _inputs.not_negative(collision_margin_m, "collision_margin_m")
         pairs = _inputs.flag(self_collision, "self_collision")
-        count = len(self._worlds)
-        if world_index is None:
-            if count > 1:
-                raise ValueError(
-                    f"there are {count} worlds: world_index has to say which one each configuration is in"
-                )
-            world_index = 0
-        indices = _inputs.indices(world_index, "world_index", len(values), "configuration")
-        outside = np.flatnonzero((indices < -1) | (indices >= count))
-        if len(outside):
-            row = int(outside[0])
-            raise ValueError(
-                f"world_index[{row}] is {indices[row]}, but worlds are numbered -1 to {count - 1}"
-            )
-        return _check.check(self._core, self._info.collision_links, values, indices, margin, pairs)
+        if world_index is not None:
+            world_index = _inputs.indices(world_index, "world_index", len(values), "configuration")
+        return _check.check(self._core, self._info.collision_links, values, world_index, margin, pairs)
 
     def spheres_at(self, q: Configurations) -> Floats:
         """The collision spheres in the base frame, in the order of ``info.sphere_links``.

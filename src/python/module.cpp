@@ -33,7 +33,7 @@ namespace hjcdik::python {
 namespace {
 
 // Raised whenever the functions below change, so that a stale extension is noticed at import.
-constexpr int kBindingAbi = 3;
+constexpr int kBindingAbi = 4;
 
 // Python can be interrupted (Ctrl-C) in a solve of at least this many targets.
 constexpr std::int64_t kInterruptibleTargets = 256;
@@ -245,11 +245,12 @@ double solve(const Solver& solver, nb::handle targets_array, nb::handle q_array,
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-void check(const Solver& solver, nb::handle q_array, int world, double collision_margin_m,
+void check(const Solver& solver, nb::handle q_array, nb::handle world_index_array, double collision_margin_m,
            bool self_collision, nb::handle free_array, nb::handle self_clearance_array,
            nb::handle world_clearance_array, nb::handle link_array, nb::handle kind_array,
            nb::handle other_array) {
   const Buffer<const double> q(q_array, "q", false);
+  const Buffer<const std::int32_t> world_index(world_index_array, "world_index", false);
   const Buffer<std::uint8_t> free(free_array, "free", true);
   const Buffer<double> self_clearance(self_clearance_array, "self_clearance_m", true);
   const Buffer<double> world_clearance(world_clearance_array, "world_clearance_m", true);
@@ -266,8 +267,9 @@ void check(const Solver& solver, nb::handle q_array, int world, double collision
   kind.require(rows, "kind");
   other.require(rows, "other");
   const nb::gil_scoped_release release;
-  const std::vector<Check> checks =
-      solver.check({q.data(), static_cast<std::size_t>(q.size())}, world, collision_margin_m, self_collision);
+  const std::vector<Check> checks = solver.check(
+      {q.data(), static_cast<std::size_t>(q.size())},
+      {world_index.data(), static_cast<std::size_t>(world_index.size())}, collision_margin_m, self_collision);
   for (std::int64_t i = 0; i < rows; ++i) {
     const Check& row = checks[static_cast<std::size_t>(i)];
     free.data()[i] = row.free ? 1 : 0;
@@ -427,8 +429,8 @@ NB_MODULE(_core, m) {
            "coarse_order"_a, "collision"_a, "collision_margin_m"_a, "self_collision"_a, "self_motion"_a,
            "world_index"_a.none())
       .def("set_worlds", &Solver::set_worlds, "worlds"_a, nb::call_guard<nb::gil_scoped_release>())
-      .def("check", &check, "q"_a, "world"_a, "collision_margin_m"_a, "self_collision"_a, "free"_a,
-           "self_clearance_m"_a, "world_clearance_m"_a, "link"_a, "kind"_a, "other"_a)
+      .def("check", &check, "q"_a, "world_index"_a.none(), "collision_margin_m"_a, "self_collision"_a,
+           "free"_a, "self_clearance_m"_a, "world_clearance_m"_a, "link"_a, "kind"_a, "other"_a)
       .def_prop_ro("base_contacts", &Solver::base_contacts)
       .def("sample_targets", &sample_targets, "seed"_a, "pose"_a)
       .def("sample_configurations", &sample_configurations, "seed"_a, "q"_a);

@@ -46,7 +46,6 @@ Contact deepest(const model::Chain& chain, const double* q, const CollisionRule&
                          worst = {clearance, (1 / std::max(length, 1e-12)) * d, pose.team.place(one),
                                   pose.team.place(other), pose.robot.joint[one], pose.robot.joint[other]};
                        }
-                       return worst.clearance;
                      });
   }
   core::visit_world(pose.team, pose.robot, rule.worlds->table_f64(), world, worst.clearance + rule.margin,
@@ -66,6 +65,11 @@ std::pair<ObstacleKind, std::int32_t> capsule_as_given(const World& world, std::
   if (row < given) return {ObstacleKind::capsule, row};
   if (row < all) return {ObstacleKind::cylinder, row - given};
   return {ObstacleKind::sphere, row - all};
+}
+
+// The array that obstacles of a kind are given in.
+std::string array_of(ObstacleKind kind) {
+  return std::string(to_string(kind)) + (kind == ObstacleKind::box ? "es" : "s");
 }
 
 template <class Visit>
@@ -198,7 +202,8 @@ std::vector<std::string> base_contacts(const model::Chain& chain, const WorldSet
         for (const auto& s : link.spheres)
           least = std::min(least, core::distance_to(obstacle, Vec3<double>{s[0], s[1], s[2]}).value - s[3]);
         if (least >= 0) return;
-        contacts.push_back("base link '" + link.name + "' touches " + to_string(kind) + " " + std::to_string(row) +
+        contacts.push_back("base link '" + link.name + "' touches " + array_of(kind) + "[" +
+                           std::to_string(row) + "]" +
                            (worlds.worlds.size() > 1 ? " of world " + std::to_string(w) : "") +
                            "; the base does not move, so this is no verdict on any configuration");
       });

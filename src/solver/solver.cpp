@@ -177,6 +177,11 @@ Collision collision_mode(const Robot& robot, const SolveOptions& o) {
   return robot.collision_links().empty() ? Collision::none : Collision::hard;
 }
 
+std::string worlds_text(std::int64_t worlds) {
+  return (worlds == 1 ? std::string("is 1 world") : "are " + std::to_string(worlds) + " worlds") +
+         " (-1: the empty one)";
+}
+
 void check_worlds(const SolveOptions& o, Collision mode, const WorldSet& set, std::int64_t targets) {
   if (mode == Collision::none) return;
   const auto worlds = std::int64_t(set.worlds.size());
@@ -192,15 +197,44 @@ void check_worlds(const SolveOptions& o, Collision mode, const WorldSet& set, st
   for (std::int64_t t = 0; t < targets; t++) {
     const std::int32_t w = o.world_index[t];
     if (w < -1 || w >= worlds) {
-      throw InvalidArgument("world_index[" + std::to_string(t) + "] is " + std::to_string(w) + ", but there " +
-                            (worlds == 1 ? "is 1 world" : "are " + std::to_string(worlds) + " worlds") +
-                            " (-1: the empty one)");
+      throw InvalidArgument("world_index[" + std::to_string(t) + "] is " + std::to_string(w) +
+                            ", but there " + worlds_text(worlds));
     }
     if (mode == Collision::soft && (w < 0 || set.worlds[std::size_t(w)].empty())) {
       throw InvalidArgument("collision 'soft' ranks by the penetration of obstacles, but the world of target " +
                             std::to_string(t) + " is empty");
     }
   }
+}
+
+void check_configurations(const Robot& robot, std::span<const double> q, double margin) {
+  if (robot.collision_links().empty()) {
+    throw InvalidArgument("robot '" + robot.name() +
+                          "' has no collision spheres to check: load it with a sphere model");
+  }
+  if (!(margin >= 0) || !std::isfinite(margin))
+    throw InvalidArgument("collision_margin_m must be finite and not negative");
+  const std::size_t dof = std::size_t(robot.dof());
+  if (q.size() % dof != 0) {
+    throw InvalidArgument("q has " + std::to_string(q.size()) + " values, no multiple of the robot's " +
+                          std::to_string(dof) + " joints");
+  }
+  for (std::size_t i = 0; i < q.size(); i++) {
+    if (!std::isfinite(q[i])) {
+      throw InvalidArgument("q[" + std::to_string(i / dof) + "]: joint '" + robot.joints()[i % dof].name +
+                            "' is " + value_text(q[i]) + ", expected a finite number");
+    }
+  }
+}
+
+template <class WorldOf>
+std::vector<Check> judge(const Robot& robot, std::span<const double> q, const CollisionRule& rule,
+                         WorldOf world_of) {
+  const std::size_t dof = std::size_t(robot.dof());
+  std::vector<Check> checks(q.size() / dof);
+  for (std::size_t r = 0; r < checks.size(); r++)
+    checks[r] = check(robot.chain(), &q[r * dof], rule, rule.worlds->world_of(world_of(r)));
+  return checks;
 }
 
 }  // namespace
@@ -300,35 +334,39 @@ std::vector<World> Solver::worlds() const { return worlds_->get()->worlds; }
 
 std::vector<Check> Solver::check(std::span<const double> q, int world, double collision_margin_m,
                                  bool self_collision) const {
-  if (robot_.collision_links().empty()) {
-    throw InvalidArgument("robot '" + robot_.name() +
-                          "' has no collision spheres to check: load it with a sphere model");
-  }
-  if (!(collision_margin_m >= 0) || !std::isfinite(collision_margin_m))
-    throw InvalidArgument("collision_margin_m must be finite and not negative");
+  check_configurations(robot_, q, collision_margin_m);
   const auto worlds = worlds_->get();
-  const int count = int(worlds->worlds.size());
+  const auto count = std::int64_t(worlds->worlds.size());
   // Without a world there is the empty one.
-  if (world < -1 || world >= std::max(count, 1)) {
-    throw InvalidArgument("world is " + std::to_string(world) + ", but there are " + std::to_string(count) +
-                          " worlds (-1: the empty one)");
+  if (world < -1 || world >= std::max<std::int64_t>(count, 1))
+    throw InvalidArgument("world is " + std::to_string(world) + ", but there " + worlds_text(count));
+  const CollisionRule rule{worlds.get(), collision_margin_m, self_collision};
+  return judge(robot_, q, rule, [&](std::size_t) { return world; });
+}
+
+std::vector<Check> Solver::check(std::span<const double> q, std::span<const std::int32_t> world_index,
+                                 double collision_margin_m, bool self_collision) const {
+  check_configurations(robot_, q, collision_margin_m);
+  const auto worlds = worlds_->get();
+  const auto count = std::int64_t(worlds->worlds.size());
+  const std::size_t rows = q.size() / std::size_t(robot_.dof());
+  const bool one_for_all = world_index.empty();
+  if (one_for_all && rows > 0 && count > 1) {
+    throw InvalidArgument("there are " + std::to_string(count) +
+                          " worlds: world_index has to say which one each configuration is in");
   }
-  const std::size_t dof = std::size_t(robot_.dof());
-  if (q.size() % dof != 0) {
-    throw InvalidArgument("q has " + std::to_string(q.size()) + " values, no multiple of the robot's " +
-                          std::to_string(dof) + " joints");
+  if (!one_for_all && world_index.size() != rows) {
+    throw InvalidArgument("world_index has " + std::to_string(world_index.size()) + " numbers for " +
+                          std::to_string(rows) + " configurations");
   }
-  for (std::size_t i = 0; i < q.size(); i++) {
-    if (!std::isfinite(q[i])) {
-      throw InvalidArgument("q[" + std::to_string(i / dof) + "]: joint '" + robot_.joints()[i % dof].name +
-                            "' is " + value_text(q[i]) + ", expected a finite number");
+  for (std::size_t r = 0; r < world_index.size(); r++) {
+    if (world_index[r] < -1 || world_index[r] >= std::max<std::int64_t>(count, 1)) {
+      throw InvalidArgument("world_index[" + std::to_string(r) + "] is " + std::to_string(world_index[r]) +
+                            ", but there " + worlds_text(count));
     }
   }
   const CollisionRule rule{worlds.get(), collision_margin_m, self_collision};
-  std::vector<Check> checks(q.size() / dof);
-  for (std::size_t r = 0; r < checks.size(); r++)
-    checks[r] = hjcdik::check(robot_.chain(), &q[r * dof], rule, worlds->world_of(world));
-  return checks;
+  return judge(robot_, q, rule, [&](std::size_t r) { return one_for_all ? 0 : world_index[r]; });
 }
 
 std::vector<std::string> Solver::base_contacts() const {

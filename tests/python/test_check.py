@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import threading
 from typing import Any
 
 import numpy as np
@@ -263,6 +264,36 @@ def test_worlds_can_be_chosen() -> None:
     assert np.array_equal(everywhere.world_clearance_m, np.full(4, result.world_clearance_m[0]))
 
 
+def test_all_rows_are_judged_in_the_same_worlds() -> None:
+    """Whatever another thread puts in force meanwhile."""
+    solver = arm()
+    states = [[{"spheres": [[1.5, 0, 0, radius + w / 100]]} for w in range(4)] for radius in (0.1, 0.5)]
+    done = threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            for state in states:
+                solver.set_worlds(state)
+
+    solver.set_worlds(states[0])
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        seen = set()
+        for _ in range(1000):
+            result = solver.check(np.zeros((8, 3)), world_index=[0, 1, 2, 3, 3, 2, 1, 0])
+            depths = result.world_clearance_m
+            np.testing.assert_allclose(depths[:4], depths[0] - np.arange(4) / 100, rtol=0, atol=1e-12)
+            assert np.array_equal(depths[:4], depths[:3:-1])
+            seen.add(round(float(depths[0]), 9))
+            if len(seen) == 2:
+                break
+        assert seen <= {-0.2, -0.6}
+    finally:
+        done.set()
+        thread.join()
+
+
 def test_results_are_plain_data() -> None:
     solver = arm()
     solver.set_world(spheres=[[1.5, 0, 0, 0.1]])
@@ -295,7 +326,7 @@ def test_limits_are_not_looked_at(panda: hjcdik.Solver) -> None:
         ({"collision_margin_m": -0.1}, "collision_margin_m must not be negative"),
         ({"collision_margin_m": np.nan}, "collision_margin_m must be finite"),
         ({"self_collision": 1}, "self_collision must be True or False"),
-        ({"world_index": 1}, r"world_index\[0\] is 1, but worlds are numbered -1 to 0"),
+        ({"world_index": 1}, r"world_index\[0\] is 1, but there is 1 world \(-1: the empty one\)"),
         ({"world_index": [-2]}, r"world_index\[0\] is -2"),
         ({"world_index": [0, 0]}, r"world_index must have shape \(1,\), one number for each configuration"),
         ({"world_index": 0.0}, "world_index must hold integers"),

@@ -85,9 +85,17 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     assert "panda_joint4" in text
     assert "-3.0718" in text
     assert text == text_of(capsys, 0, "info", "panda")
-    info = document(capsys, 0, "info", "ur5e", "--json")
-    assert info["joint_limits"][2] == [-np.pi, np.pi]
-    assert info["locked_joints"] == {}
+    assert document(capsys, 0, "info", "iiwa14", "--json")["locked_joints"] == {}
+
+
+def test_what_a_robot_is_warned_of_stays_out_of_the_document(capsys: pytest.CaptureFixture[str]) -> None:
+    """The ur5e's forearm and second wrist link overlap where all joints are at mid-range."""
+    assert run("info", "ur5e", "--json") == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["joint_limits"][2] == [-np.pi, np.pi]
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("hjcdik: WARNING: ur5e: ")
+    assert "'forearm_link' and 'wrist_2_link' overlap" in captured.err
 
 
 def test_info_says_where_solves_run_and_what_a_gpu_lacks(

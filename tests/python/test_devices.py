@@ -116,7 +116,7 @@ assert issubclass(hjcdik.DeviceError, RuntimeError)
 
 def test_without_a_driver_the_cpu_solves_and_the_log_says_so_once() -> None:
     program = """
-for robot in ("panda", "ur5e", "panda"):
+for robot in ("panda", "iiwa14", "panda"):
     info = hjcdik.Solver(robot).info
     assert (info.device, info.cuda_compiler_version) == ("cpu", "")
     assert info.isa in hjcdik.build_info()["isas"]

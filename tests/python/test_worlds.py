@@ -349,7 +349,7 @@ def test_what_touches_the_base_is_a_warning_and_no_verdict(caplog: pytest.LogCap
         caplog.clear()
         arm.set_world(**floor)
         (record,) = caplog.records
-        assert "base link 'l0' touches box 1" in record.getMessage()
+        assert "base link 'l0' touches boxes[1];" in record.getMessage()
         assert arm.check([0.0, 0.0]).free[0]
         caplog.clear()
         hjcdik.Solver(planar(), ee_link="l3", spheres=text, device="cpu").set_world(**floor)
