@@ -759,11 +759,9 @@ struct Worker::Impl {
 
   // Starts as they are among the first `jobs` jobs.
   std::int32_t starts_before(std::int32_t jobs) const {
-    if (plan_.walks == 0) return jobs;
     std::int32_t starts = 0;
-    for (std::int32_t job = 0; job < std::min(jobs, plan_.warm_rows + 2 * plan_.walks); job++)
-      starts += !core::start_of_job(plan_, job).walk;
-    return starts + std::max(0, jobs - plan_.warm_rows - 2 * plan_.walks);
+    for (std::int32_t job = 0; job < jobs; job++) starts += !core::start_of_job(plan_, job).walk;
+    return starts;
   }
 
   // Where a start begins, as the search does it but for the first, which is the nearest of the seed table.

@@ -243,6 +243,7 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
         if (p.job_range != nullptr) {
           next_job = p.job_range[2 * index];
           limit = job_end = p.job_range[2 * index + 1];
+          if (next_job >= limit) target = -1;
         } else {
           const int hit = p.resume ? p.hit_job[target] : 0;
           next_job = p.resume ? hit + 1 : p.job_begin;
