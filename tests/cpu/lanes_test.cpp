@@ -481,6 +481,59 @@ TEST_P(EveryIsa, NearHitsOfAJudgedSearch) {
   }
 }
 
+// Rows judged together: what is called free is, and only what float cannot tell is not.
+TEST_P(EveryIsa, RowsAreJudgedTogether) {
+  Random random(86);
+  std::vector<Robot> robots;
+  for (const char* name : {"panda", "iiwa14", "ur5e"}) robots.push_back(Robot::preset(name));
+  robots.push_back(Robot::preset("panda", {.check_base = true}));
+  for (const int joints : {1, 9, 20}) robots.push_back(random_sphere_robot(random, joints, 9));
+  for (const Robot& robot : robots) {
+    const bool with_base = robot.collision_links()[0] == "panda_link0";
+    Cluttered worlds(robot, 87);
+    worlds.plain[0].exact_cylinders = worlds.plain[1].exact_cylinders = true;
+    worlds.set.emplace(robot.chain(), std::vector{worlds.plain[0].world(), worlds.plain[1].world(),
+                                                  worlds.plain[2].world()});
+    for (const int rows : {0, 1, 3, 17, few(200)}) {
+      const float margin = rows == 17 ? 0.03f : 0;
+      const bool self = rows != 3;
+      std::vector<double> q;
+      std::vector<std::int32_t> world;
+      for (int r = 0; r < rows; r++) {
+        const std::vector<double> one = random_configuration(robot, random.engine);
+        q.insert(q.end(), one.begin(), one.end());
+        world.push_back(random.below(int(worlds.plain.size())));
+      }
+      const auto free = std::make_unique<bool[]>(std::size_t(rows));
+      const model::Chain& chain = robot.chain();
+      JudgeTask task{&chain.constants_f32,
+                     chain.sphere_tables.f32.table(),
+                     worlds.set->table_f32(),
+                     margin,
+                     self,
+                     rows,
+                     q.data(),
+                     world.data(),
+                     free.get()};
+      lanes().judge(task);
+      for (int r = 0; r < rows; r++) {
+        const auto w = std::size_t(world[std::size_t(r)]);
+        const std::vector<double> one(q.begin() + r * robot.dof(), q.begin() + (r + 1) * robot.dof());
+        const PlainVerdict v = hjcdik::test::judge(
+            robot, worlds.plain[w], one,
+            with_base ? std::vector<std::string>{"panda_link0"} : std::vector<std::string>{});
+        const double exact = std::min(self ? v.self : kNoObstacle, v.world - double(margin));
+        const double slack = worlds.set->ranges[w].slack;
+        if (free[std::size_t(r)]) {
+          ASSERT_GT(exact, 0) << "row " << r;
+        } else {
+          ASSERT_LT(exact, 4 * slack) << "row " << r;
+        }
+      }
+    }
+  }
+}
+
 // Where the next function's locals will be.
 __attribute__((noinline)) void leave_zeros() {
   volatile char used[512 * 1024];
