@@ -1,8 +1,11 @@
 // Jobs in key order: starts as themselves, and the walks behind them.
 #include "core/jobs.h"
 
+#include <algorithm>
 #include <map>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -67,15 +70,21 @@ TEST(Jobs, EveryStartOnceAndTheFirstOnesAgainAsWalks) {
   }
 }
 
-// A walk comes soon after its start: most targets have their row by then.
-TEST(Jobs, WalksComeBlockByBlock) {
-  for (const int warm : {0, 1, 40}) {
+// Walks of warm rows come at once, the others a block of starts later: most targets have their row by then.
+TEST(Jobs, WalksComeSoon) {
+  for (const int warm : {0, 1, 40, 64, 100}) {
     const JobPlan plan{2000, 1, warm, kWalks};
-    for (int job = 0; job < plan.jobs(); job++) {
-      const int behind = job - warm;
-      const bool expected = behind >= 0 && behind < 2 * kWalks && behind / core::kWalkBlock % 2 == 1;
-      ASSERT_EQ(core::start_of_job(plan, job).walk, expected) << "job " << job;
+    const int of_warm = std::min(warm, kWalks), of_others = kWalks - of_warm;
+    std::string expected(std::size_t(warm), 's');
+    expected += std::string(std::size_t(of_warm), 'w');
+    for (int walks = of_others; walks > 0; walks -= core::kWalkBlock) {
+      expected += std::string(std::size_t(core::kWalkBlock), 's');
+      expected += std::string(std::size_t(std::min(walks, core::kWalkBlock)), 'w');
     }
+    expected.resize(std::size_t(plan.jobs()), 's');
+    std::string found;
+    for (int job = 0; job < plan.jobs(); job++) found += core::start_of_job(plan, job).walk ? 'w' : 's';
+    EXPECT_EQ(found, expected) << warm << " warm rows";
   }
 }
 

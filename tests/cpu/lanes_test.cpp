@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <numeric>
+#include <optional>
 
 #include "core/random.h"
 #include "cpu/isa.hpp"
+#include "plain_world.hpp"
+#include "solver/rows.hpp"
 #include "solver/seed_table.hpp"
-#include "support.hpp"
+#include "solver/world_set.hpp"
 
 namespace hjcdik {
 namespace {
@@ -23,7 +27,8 @@ struct Search {
   SearchTask task{};
   std::vector<TargetState> states;
   std::vector<std::int32_t> order, hit_job, near_job;
-  std::vector<float> hit_q, near_q, near_score, warm, job_q;
+  std::vector<float> hit_q, near_q, near_score, warm, job_q, hit_clearance;
+  CollisionTask collision{};
 
   Search(const Robot& robot, const std::vector<Pose>& targets, int jobs, int need, int capacity)
       : chain(robot.chain()), seeds(robot.chain(), 1337) {
@@ -60,6 +65,19 @@ struct Search {
     task.plan = {jobs, 1, 0, 0};
     task.iterations = 20;
     task.hit_capacity = task.near_capacity = capacity;
+  }
+
+  // From now on it judges what it finds, every target in the next of the worlds.
+  void judge(const WorldSet& worlds, float margin = 0, bool self = true, bool walks = true) {
+    hit_clearance.assign(hit_job.size(), -9.0f);
+    collision = {
+        chain.sphere_tables.f32.table(), worlds.table_f32(), margin, self, true, hit_clearance.data()};
+    task.collision = &collision;
+    task.plan.walks = walks ? core::kWalks : 0;
+    for (std::size_t t = 0; t < states.size(); t++) {
+      states[t].world = std::int32_t(t % (worlds.worlds.size() + 1));
+      states[t].job_end = task.plan.jobs();
+    }
   }
 
   static model::Transform transform_of(const Pose& pose) {
@@ -119,6 +137,13 @@ void expect_same_answer(const Search& a, std::size_t ta, const Search& b, std::s
   ASSERT_EQ(a.states[ta].near_hits, b.states[tb].near_hits) << what;
   ASSERT_EQ(a.near(ta), b.near(tb)) << what;
   ASSERT_EQ(a.states[ta].next_job, b.states[tb].next_job) << what;
+  if (a.task.collision == nullptr) return;
+  for (int r = 0; r < a.states[ta].hits; r++)
+    ASSERT_EQ(a.hit_clearance[a.row(ta, r)], b.hit_clearance[b.row(tb, r)]) << what;
+  // With a hit, lanes that ran ahead have counted too.
+  if (a.states[ta].hits > 0) return;
+  ASSERT_EQ(a.states[ta].self_rejected, b.states[tb].self_rejected) << what;
+  ASSERT_EQ(a.states[ta].world_rejected, b.states[tb].world_rejected) << what;
 }
 
 // A third of the targets a little or far out of reach.
@@ -292,6 +317,255 @@ TEST_P(EveryIsa, AnswersDoNotDependOnTheCrowd) {
         }
       }
     }
+  }
+}
+
+// Worlds in which some of the targets cannot be reached, and many starts end in collision.
+struct Cluttered {
+  explicit Cluttered(const Robot& robot, std::uint64_t seed = 80) {
+    Random random(seed);
+    for (const int count : {3, 12, 40}) plain.push_back(random_world(random, count, 0.9, -1.5, -0.5));
+    std::vector<World> given;
+    for (const PlainWorld& w : plain) given.push_back(w.world());
+    set.emplace(robot.chain(), given);
+    plain.push_back({});  // the empty one
+  }
+  std::vector<PlainWorld> plain;
+  std::optional<WorldSet> set;
+};
+
+TEST_P(EveryIsa, JudgedAnswersDoNotDependOnTheCrowd) {
+  for (const char* name : {"panda", "iiwa14", "ur5e"}) {
+    const Robot robot = Robot::preset(name);
+    const Cluttered worlds(robot);
+    for (const int need : {1, 4}) {
+      constexpr int jobs = 70, capacity = 6;
+      const std::vector<Pose> targets = Solver(robot).sample_targets(few(120), 81);
+      Search together(robot, targets, jobs, need, capacity);
+      together.judge(*worlds.set, 0.005f, true, robot.dof() > 6);
+      together.run(lanes());
+      int hits = 0, rejected = 0;
+      for (std::size_t t = 0; t < targets.size(); t++) {
+        hits += together.states[t].hits > 0;
+        rejected += together.states[t].self_rejected + together.states[t].world_rejected > 0;
+        Search alone(robot, {targets[t]}, jobs, need, capacity);
+        alone.judge(*worlds.set, 0.005f, true, robot.dof() > 6);
+        alone.states[0].world = together.states[t].world;
+        alone.run(lanes());
+        expect_same_answer(alone, 0, together, t, std::string(name) + " alone, target " + std::to_string(t));
+        if (HasFatalFailure()) return;
+      }
+      EXPECT_GT(hits, few(120) / 2);
+      EXPECT_GT(rejected, few(120) / 8);
+    }
+  }
+}
+
+// The oracle: all starts run to their ends in open space, judged by plain loops in double. Walks are judged
+// by what they must be.
+TEST_P(EveryIsa, JudgedSearchFindsWhatIsFree) {
+  int walked = 0, told_apart = 0;
+  for (const char* name : {"panda", "iiwa14", "ur5e"}) {
+    const Robot robot = Robot::preset(name);
+    const bool walks = robot.dof() > 6;
+    const Cluttered worlds(robot);
+    constexpr int starts = 80, capacity = starts + core::kWalks;
+    const std::vector<Pose> targets = Solver(robot).sample_targets(few(40), 82);
+    Random random(83);
+    for (std::size_t t = 0; t < targets.size(); t++) {
+      SCOPED_TRACE(std::string(name) + " target " + std::to_string(t));
+      Search all(robot, {targets[t]}, starts, 0, capacity);
+      std::vector<float> errors(2 * starts);
+      all.run(lanes(), errors.data());
+
+      const float margin = t % 3 == 0 ? 0.02f : 0;
+      const bool self = t % 4 != 0;
+      Search search(robot, {targets[t]}, starts, capacity, capacity);
+      search.judge(*worlds.set, margin, self, walks);
+      const std::int32_t world = search.states[0].world = std::int32_t(t % worlds.plain.size());
+      search.run(lanes());
+      const double slack = worlds.set->ranges[std::size_t(world)].slack;
+      const auto clearance = [&](const float* q) {
+        const std::vector<double> wide(q, q + robot.dof());
+        const PlainVerdict v = hjcdik::test::judge(robot, worlds.plain[std::size_t(world)], wide);
+        return std::min(self ? v.self : kNoObstacle, v.world - double(margin));
+      };
+      const auto row_of = [&](int job) {
+        for (int r = 0; r < search.states[0].hits; r++) {
+          if (search.hit_job[search.row(0, r)] == job) return r;
+        }
+        return -1;
+      };
+      std::map<std::pair<int, int>, bool> collides;  // starts that reach the target
+      for (int job = 0, start = 0; job < search.task.plan.jobs(); job++) {
+        const core::Start s = core::start_of_job(search.task.plan, job);
+        const int row = row_of(job);
+        if (row >= 0) {
+          const float* q = &search.hit_q[search.row(0, row) * search.dof()];
+          const double exact = clearance(q);
+          ASSERT_GE(exact, -double(core::kSureDepth) - 2 * slack) << "job " << job;
+          const double known = core::kInterest + slack;
+          ASSERT_NEAR(search.hit_clearance[search.row(0, row)], std::min(exact, known), slack)
+              << "job " << job;
+        }
+        if (s.walk) {
+          if (row < 0) continue;
+          walked++;
+          ASSERT_TRUE(collides.at({s.candidate, s.start})) << "a walk begins in collision";
+          std::vector<double> q;
+          for (std::size_t i = 0; i < search.dof(); i++) {
+            q.push_back(search.hit_q[search.row(0, row) * search.dof() + i]);
+            ASSERT_GE(q[i], search.chain.constants_f32.joint[i].lower);
+            ASSERT_LE(q[i], search.chain.constants_f32.joint[i].upper);
+          }
+          const Error off = error_between(robot.forward_kinematics(q), targets[t]);
+          ASSERT_LT(off.distance, 1.1 * core::kNearEnough * search.task.position_tolerance);
+          ASSERT_LT(off.angle, 1.1 * core::kNearEnough * search.task.orientation_tolerance);
+          continue;
+        }
+        const std::size_t e = std::size_t(start++);
+        const bool reaches = errors[2 * e] < core::kNearEnough * search.task.position_tolerance &&
+                             errors[2 * e + 1] < core::kNearEnough * search.task.orientation_tolerance;
+        if (!reaches) {
+          ASSERT_LT(row, 0) << "job " << job;
+          continue;
+        }
+        const double exact = clearance(&all.job_q[e * all.dof()]);
+        // What is not deep may be mended by the polish.
+        const double sure = exact + double(core::kSureDepth);
+        collides[{s.candidate, s.start}] = sure < 2 * slack;
+        if (std::abs(sure) < 2 * slack) continue;
+        told_apart++;
+        ASSERT_EQ(row >= 0, sure > 0) << "job " << job << " with a clearance of " << exact;
+      }
+    }
+  }
+  EXPECT_GT(told_apart, few(700));
+  EXPECT_GT(walked, few(60));
+}
+
+// Of starts that end in collision the shallowest are kept, behind those that are free and off target.
+TEST_P(EveryIsa, NearHitsOfAJudgedSearch) {
+  const Robot robot = Robot::preset("panda");
+  const std::vector<Pose> targets = Solver(robot).sample_targets(few(40), 84);
+  for (const Pose& target : targets) {
+    PlainWorld world{.spheres = {{target[0], target[1], target[2], 0.15}}};  // about the goal itself
+    const WorldSet set(robot.chain(), {world.world()});
+    constexpr int jobs = 70, capacity = 5;
+    Search search(robot, {target}, jobs, 1, capacity);
+    search.judge(set);
+    search.run(lanes());
+    ASSERT_EQ(search.states[0].hits, 0);
+    ASSERT_GT(search.states[0].world_rejected, 0);
+    Search more(robot, {target}, jobs, 1, jobs);
+    more.judge(set);
+    more.run(lanes());
+    std::vector<float> kept, all;
+    for (int r = 0; r < search.states[0].near_hits; r++) kept.push_back(search.near_score[search.row(0, r)]);
+    for (int r = 0; r < more.states[0].near_hits; r++) {
+      const std::size_t row = more.row(0, r);
+      all.push_back(more.near_score[row]);
+      const std::vector<double> q(&more.near_q[row * 7], &more.near_q[row * 7] + 7);
+      const PlainVerdict v = hjcdik::test::judge(robot, world, q);
+      const Error off = error_between(robot.forward_kinematics(q), target);
+      EXPECT_LT(off.distance, 1.001 * core::kAccurateDistance);
+      EXPECT_LT(off.angle, 1.001 * core::kAccurateAngle);
+      // The scale of kCollides leaves some hundredths of a millimetre.
+      ASSERT_NEAR(all.back() - kCollides, -std::min(v.self, v.world), 1e-4);
+      ASSERT_FALSE(core::start_of_job(more.task.plan, more.near_job[row]).walk);
+    }
+    std::sort(kept.begin(), kept.end());
+    std::sort(all.begin(), all.end());
+    ASSERT_EQ(kept.size(), std::min<std::size_t>(all.size(), capacity));
+    ASSERT_TRUE(std::equal(kept.begin(), kept.end(), all.begin()));
+  }
+}
+
+// Rows judged together: what is called free is, and only what float cannot tell is not.
+TEST_P(EveryIsa, RowsAreJudgedTogether) {
+  Random random(86);
+  std::vector<Robot> robots;
+  for (const char* name : {"panda", "iiwa14", "ur5e"}) robots.push_back(Robot::preset(name));
+  robots.push_back(Robot::preset("panda", {.check_base = true}));
+  for (const int joints : {1, 9, 20}) robots.push_back(random_sphere_robot(random, joints, 9));
+  for (const Robot& robot : robots) {
+    const bool with_base = robot.collision_links()[0] == "panda_link0";
+    Cluttered worlds(robot, 87);
+    worlds.plain[0].exact_cylinders = worlds.plain[1].exact_cylinders = true;
+    worlds.set.emplace(robot.chain(), std::vector{worlds.plain[0].world(), worlds.plain[1].world(),
+                                                  worlds.plain[2].world()});
+    for (const int rows : {0, 1, 3, 17, few(200)}) {
+      const float margin = rows == 17 ? 0.03f : 0;
+      const bool self = rows != 3;
+      std::vector<double> q;
+      std::vector<std::int32_t> world;
+      for (int r = 0; r < rows; r++) {
+        const std::vector<double> one = random_configuration(robot, random.engine);
+        q.insert(q.end(), one.begin(), one.end());
+        world.push_back(random.below(int(worlds.plain.size())));
+      }
+      const auto free = std::make_unique<bool[]>(std::size_t(rows));
+      const model::Chain& chain = robot.chain();
+      JudgeTask task{&chain.constants_f32,
+                     chain.sphere_tables.f32.table(),
+                     worlds.set->table_f32(),
+                     margin,
+                     self,
+                     rows,
+                     q.data(),
+                     world.data(),
+                     free.get()};
+      lanes().judge(task);
+      for (int r = 0; r < rows; r++) {
+        const auto w = std::size_t(world[std::size_t(r)]);
+        const std::vector<double> one(q.begin() + r * robot.dof(), q.begin() + (r + 1) * robot.dof());
+        const PlainVerdict v = hjcdik::test::judge(
+            robot, worlds.plain[w], one,
+            with_base ? std::vector<std::string>{"panda_link0"} : std::vector<std::string>{});
+        const double exact = std::min(self ? v.self : kNoObstacle, v.world - double(margin));
+        const double slack = worlds.set->ranges[w].slack;
+        if (free[std::size_t(r)]) {
+          ASSERT_GT(exact, 0) << "row " << r;
+        } else {
+          ASSERT_LT(exact, 4 * slack) << "row " << r;
+        }
+      }
+    }
+  }
+}
+
+// Where the next function's locals will be.
+__attribute__((noinline)) void leave_zeros() {
+  volatile char used[512 * 1024];
+  for (volatile char& byte : used) byte = 0;
+}
+
+// Vectors reach beyond the last sphere: what lies there, the base's spheres or nothing, meets no obstacle.
+TEST_P(EveryIsa, LanesBehindTheLastSphereDoNotCount) {
+  const auto hits = [&](const Robot& robot, const PlainWorld& world) {
+    const std::vector<Pose> targets = Solver(robot).sample_targets(few(100), 85);
+    const WorldSet set(robot.chain(), {world.world()});
+    Search search(robot, targets, 64, 1, 1);
+    search.judge(set);
+    for (TargetState& state : search.states) state.world = 0;
+    leave_zeros();
+    search.run(lanes());
+    int count = 0;
+    for (const TargetState& state : search.states) count += state.hits;
+    return count;
+  };
+  const PlainWorld floor{.boxes = {{0, 0, -0.24, 1, 0, 0, 0, 2, 2, 0.5}}};
+  EXPECT_EQ(hits(Robot::preset("panda", {.check_base = true}), floor), hits(Robot::preset("panda"), floor));
+  // Groups that end with a whole vector, and an obstacle where zeros would be.
+  std::string spheres;
+  for (int k = 0; k < 16; k++) spheres += std::string(k > 0 ? ", " : "") + "[0, 0, 0.3, 0.01]";
+  for (const char* first : {"[0, 0, 0.3, 0.01]", "[0, 0, 0.3, 0.01], [0, 0, 0.3, 0.01], [0, 0, 0.3, 0.01]"}) {
+    RobotOptions options;
+    options.ee_link = "tool0";
+    options.spheres = std::string("{\"spheres\": {\"upper_arm_link\": [") + first + "], \"wrist_3_link\": [" +
+                      spheres + "]}}";
+    const Robot robot = Robot::from_urdf_text(preset_urdf("ur5e"), options);
+    EXPECT_EQ(hits(robot, {.spheres = {{0, 0, 0, 0.001}}}), hits(robot, {}));
   }
 }
 
