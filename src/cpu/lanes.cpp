@@ -58,6 +58,9 @@ class SphereTeam {
 
   explicit SphereTeam(const SphereTable<float>& robot) : robot_(robot) {
     for (int lane = 0; lane < kWidth; lane++) set_lane(index_, lane, float(lane));
+    // place() may end with the last sphere.
+    for (int i = robot.spheres; i < robot.spheres + kWidth; i++)
+      place_[0][i] = place_[1][i] = place_[2][i] = kFarAway;
   }
 
   // frames: of one configuration, 12 numbers each: the columns of the rotation, then the origin.
