@@ -1,13 +1,14 @@
 """Collision-aware solving: MotionBenchMaker problems, the cost of collision, many worlds, clearance.
 
     python benchmarks/collision.py [--quick] [--device cpu|cuda] [--sets cage_panda,...] [--parts ladder,...]
+                                   [--jobs N]
 
 Goals as posed at panda_hand, cylinders as capsules, sphere models panda_foam and panda_curobo, mode "hard".
 Every row is judged by benchmarks/judge.py in float64. *Strict*: 1e-6 m, 1e-6 rad, inside the limits exactly,
 free of itself and the world. *Loose*: 5 mm, 0.05 rad, free. Shares are over the problems that have a solution
 (benchmarks/solvable.py). Times are of single calls, the world set before: of each problem the median of
 `--repeats`. `--variant NAME:KEYWORD=VALUE,...` measures another way of solving over the same problems; the
-keywords are those of `Solver.solve`.
+keywords are those of `Solver.solve`. The judge works in `--jobs` processes, idle while solves are timed.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ import common  # before numpy: it holds the maths libraries to one thread
 
 import argparse
 import ast
+import functools
+import multiprocessing
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -33,18 +37,58 @@ LOOSE_POSITION_M, LOOSE_ORIENTATION_RAD = 5e-3, 0.05
 # The most that sphere centres of library and judge may differ.
 AGREEMENT_M = 1e-9
 PARTS = ("problems", "ladder", "cost", "worlds", "set_world")
+# Rows that go to a process of the judge at once.
+JUDGE_ROWS = 8192
+
+
+@functools.cache
+def judge_of(model: str) -> Judge:
+    return Judge(common.robot_file(mbm.ROBOT), mbm.TOOL, mbm.sphere_file(model))
+
+
+def judged(
+    model: str, q: np.ndarray, targets: np.ndarray, world: dict[str, Any]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Of rows in one world: errors of position and orientation, whether inside the limits, whether free."""
+    judge = judge_of(model)
+    return *judge.pose_errors(q, targets), judge.inside_limits(q), judge.free(q, world)
+
+
+def free_poses(model: str, n: int, world: dict[str, Any], seed: list[int]) -> np.ndarray | None:
+    """Poses of n uniform configurations that are free in a world; None where there are too few."""
+    judge = judge_of(model)
+    q = free_configurations(judge, world, n, np.random.default_rng(seed))
+    return None if q is None else judge.poses(q)
+
+
+class Workers:
+    """Processes for the judge; with one job there are none, and this one does it."""
+
+    def __init__(self, jobs: int) -> None:
+        # Spawned: a process that uses a GPU must not fork.
+        self.pool = multiprocessing.get_context("spawn").Pool(jobs) if jobs > 1 else None
+
+    def each(self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> list[Any]:
+        if self.pool is None:
+            return [function(*row) for row in arguments]
+        return self.pool.starmap(function, arguments, chunksize=1)
+
+    def close(self) -> None:
+        if self.pool is not None:
+            self.pool.close()
+            self.pool.join()
 
 
 class Bench:
     """One sphere model: the library's solver and the judge."""
 
-    def __init__(self, model: str, options: argparse.Namespace) -> None:
+    def __init__(self, model: str, options: argparse.Namespace, workers: Workers) -> None:
         urdf = common.robot_file(mbm.ROBOT)
-        self.model, self.options = model, options
+        self.model, self.options, self.workers = model, options, workers
         self.solver = hjcdik.Solver(
             urdf, ee_link=mbm.TOOL, spheres=model, device=options.device, threads=options.threads
         )
-        self.judge = Judge(urdf, mbm.TOOL, mbm.sphere_file(model))
+        self.judge = judge_of(model)
         self.same_spheres()
         self.solver.solve(self.solver.sample_targets(1000), collision="hard")  # threads started, code loaded
 
@@ -66,6 +110,30 @@ class Bench:
             result = self.solver.solve(poses, **keywords)
             seconds.append(time.perf_counter() - start)
         return result, seconds
+
+    def free_targets(self, n: int, world: dict[str, Any], seed: list[int]) -> np.ndarray:
+        """Poses of n configurations that are free in a world, made in pieces."""
+        jobs = [(self.model, min(JUDGE_ROWS, n - i), world, [*seed, i]) for i in range(0, n, JUDGE_ROWS)]
+        return np.concatenate(self.workers.each(free_poses, jobs))
+
+    def verdicts(
+        self, q: np.ndarray, targets: np.ndarray, worlds: Iterable[tuple[np.ndarray, dict[str, Any]]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Which rows are strict, and which are free; `worlds`: the rows in each."""
+        parts = [
+            (rows[i : i + JUDGE_ROWS], world)
+            for rows, world in worlds
+            for i in range(0, len(rows), JUDGE_ROWS)
+        ]
+        jobs = [(self.model, q[rows], targets[rows], world) for rows, world in parts]
+        strict, free = np.zeros(len(q), dtype=bool), np.zeros(len(q), dtype=bool)
+        for (rows, _), verdict in zip(parts, self.workers.each(judged, jobs), strict=True):
+            strict[rows], free[rows] = is_strict(*verdict[:3]), verdict[3]
+        return strict, free
+
+
+def is_strict(pos: np.ndarray, ori: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    return inside & (pos < common.STRICT_POSITION_M) & (ori < common.STRICT_ORIENTATION_RAD)
 
 
 class Tally:
@@ -166,27 +234,31 @@ def solve_problems(
         for world, pose in posed:
             bench.solver.set_world(**world)
             runs[way].append(bench.timed(pose, repeats, **keywords))
+    found = [
+        {way: np.array(runs[way][place][0].q[0][: int(runs[way][place][0].count[0])]) for way in ways}
+        for place in range(len(places))
+    ]
+    verdicts = bench.workers.each(
+        judged,
+        (
+            (bench.model, np.concatenate(list(rows.values())), mbm.goal(problem), mbm.world(problem))
+            for rows, (*_, problem) in zip(found, places, strict=True)
+        ),
+    )
     for place, (name, index, problem) in enumerate(places):
-        target = mbm.goal(problem)
         bench.solver.set_world(**posed[place][0])
-        solved = {way: runs[way][place] for way in ways}
-        found = {way: np.array(r.q[0][: int(r.count[0])]) for way, (r, _) in solved.items()}
-        q = np.concatenate(list(found.values()))
-        pos, ori = bench.judge.pose_errors(q, target)
-        inside = bench.judge.inside_limits(q)
-        free = bench.judge.free(q, mbm.world(problem))
-        good = free & inside
-        strict = good & (pos < common.STRICT_POSITION_M) & (ori < common.STRICT_ORIENTATION_RAD)
-        loose = good & (pos < LOOSE_POSITION_M) & (ori < LOOSE_ORIENTATION_RAD)
+        pos, ori, inside, free = verdicts[place]
+        strict = free & is_strict(pos, ori, inside)
+        loose = free & inside & (pos < LOOSE_POSITION_M) & (ori < LOOSE_ORIENTATION_RAD)
         first = 0
-        for way, (result, seconds) in solved.items():
-            rows_here = slice(first, first + len(found[way]))
+        for way, (result, seconds) in ((way, runs[way][place]) for way in ways):
+            rows_here = slice(first, first + len(found[place][way]))
             first = rows_here.stop
             refined = None
             if count_candidates:
-                stats = bench.solver.solve(target, stats=True, **ways[way]).stats
+                stats = bench.solver.solve(mbm.goal(problem), stats=True, **ways[way]).stats
                 refined = int(stats.n_refined[0])
-            counts = (len(found[way]), int((~free[rows_here]).sum()), int((~inside[rows_here]).sum()))
+            counts = (len(found[place][way]), int((~free[rows_here]).sum()), int((~inside[rows_here]).sum()))
             verdict = (bool(strict[rows_here].any()), bool(loose[rows_here].any()))
             for tally in (tallies[way][name], tallies[way]["all"]):
                 tally.add(
@@ -266,9 +338,7 @@ def free_configurations(
 def measure_cost(bench: Bench) -> dict[str, Any]:
     """Mode "hard" without obstacles beside the open world: rates and latencies, by turns."""
     options = bench.options
-    rng = np.random.default_rng(options.seed)
-    q = free_configurations(bench.judge, {}, options.cost_targets, rng)
-    targets = bench.judge.poses(q)
+    targets = bench.free_targets(options.cost_targets, {}, [options.seed])
     bench.solver.set_world()
     modes: dict[str, str | None] = {"none": None, "hard": "hard"}
     for mode in modes.values():
@@ -286,8 +356,7 @@ def measure_cost(bench: Bench) -> dict[str, Any]:
     record: dict[str, Any] = {"targets": len(targets), "modes": {}}
     for name, result in results.items():
         rows = common.first_rows(result)
-        strict = bench.judge.strict(rows, targets)
-        free = bench.judge.free(rows, {})
+        strict, free = bench.verdicts(rows, targets, [(np.arange(len(rows)), {})])
         record["modes"][name] = {
             "targets_per_s": len(targets) / float(np.median(seconds[name])),
             "runs_s": seconds[name],
@@ -316,13 +385,14 @@ def measure_worlds(bench: Bench, problems: dict[str, list[dict[str, Any]]]) -> d
     # By turns from each set, so that few worlds are of all kinds.
     turns = [row for i in range(50) for rows in problems.values() for row in rows[i : i + 1]]
     worlds, poses = [], []
-    for problem in turns:
-        if len(worlds) == options.worlds:
-            break
-        q = free_configurations(bench.judge, mbm.world(problem), options.per_world, rng)
-        if q is not None:
-            worlds.append(problem)
-            poses.append(bench.judge.poses(q))
+    while turns and len(worlds) < options.worlds:
+        missing = options.worlds - len(worlds)
+        tried, turns = turns[:missing], turns[missing:]
+        jobs = [(bench.model, options.per_world, mbm.world(p), [len(turns), i]) for i, p in enumerate(tried)]
+        for problem, made in zip(tried, bench.workers.each(free_poses, jobs), strict=True):
+            if made is not None:
+                worlds.append(problem)
+                poses.append(made)
     targets = np.concatenate(poses)
     index = np.repeat(np.arange(len(worlds)), options.per_world)
     order = rng.permutation(len(targets))
@@ -333,12 +403,10 @@ def measure_worlds(bench: Bench, problems: dict[str, list[dict[str, Any]]]) -> d
     bench.timed(targets[:1000], 1, collision="hard", world_index=index[:1000])
     result, seconds = bench.timed(targets, options.cost_repeats, collision="hard", world_index=index)
     q = common.first_rows(result)
-    strict = bench.judge.strict(q, targets)
     answered = ~np.isnan(q).any(axis=1)
-    free = np.zeros(len(q), dtype=bool)
-    for i, problem in enumerate(worlds):
-        rows = np.flatnonzero(index == i)
-        free[rows] = bench.judge.free(q[rows], mbm.world(problem))
+    strict, free = bench.verdicts(
+        q, targets, ((np.flatnonzero(index == i), mbm.world(problem)) for i, problem in enumerate(worlds))
+    )
     record = {
         "worlds": len(worlds),
         "targets_each": options.per_world,
@@ -389,7 +457,13 @@ def variant(text: str) -> tuple[str, dict[str, Any]]:
 def main() -> None:
     parser = common.arguments(__doc__.splitlines()[0], "collision")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--threads", type=int, default=1, help="of the solver")
+    parser.add_argument("--threads", type=int, help="of the solver (default: 1, on a GPU all)")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=common.physical_cores(),
+        help="processes of the judge (default: the cores, %(default)s)",
+    )
     parser.add_argument("--sets", help="comma-separated (default: all eight)")
     parser.add_argument("--models", default=",".join(mbm.MODELS), help="sphere models, comma-separated")
     parser.add_argument("--parts", default=",".join(PARTS), help="comma-separated (default: %(default)s)")
@@ -403,6 +477,7 @@ def main() -> None:
     parser.add_argument("--per-world", type=int, help="targets in each (default: 250, on a GPU 2500)")
     options = parser.parse_args()
     gpu = options.device != "cpu"
+    options.threads = options.threads or (None if gpu else 1)
     options.worlds = options.worlds or (400 if gpu else 40)
     options.per_world = options.per_world or (2500 if gpu else 250)
     options.batches = [int(batch) for batch in options.batches.split(",")]
@@ -433,13 +508,15 @@ def main() -> None:
         "quick": options.quick,
         "device": options.device,
         "threads": options.threads,
+        "judge_processes": options.jobs,
         "strict": {"pos_m": common.STRICT_POSITION_M, "ori_rad": common.STRICT_ORIENTATION_RAD},
         "loose": {"pos_m": LOOSE_POSITION_M, "ori_rad": LOOSE_ORIENTATION_RAD},
         "variants": options.variants,
         "models": {},
     }
+    workers = Workers(options.jobs)
     for model in models:
-        bench = Bench(model, options)
+        bench = Bench(model, options, workers)
         record["isa"], record["solver_device"] = bench.solver.info.isa, str(bench.solver.info.device)
         measured = record["models"][model] = {}
         # What costs little and is judged by ratio comes first, while the machine is as it was.
@@ -453,6 +530,7 @@ def main() -> None:
             measured["ladder"] = measure_ladder(bench, problems)
         if "worlds" in parts:
             measured["worlds"] = measure_worlds(bench, problems)
+    workers.close()
     print(common.write(record, options.output, "collision"))
 
 

@@ -1,5 +1,6 @@
 // Time of one target on one core through the C++ API, and solves a second for many targets on one core
-// and on all. Every target is fresh, the polish is included. Prints one JSON line.
+// and on all: in the open world, and, for a robot with collision spheres, free of collision in a scene. Every
+// target is fresh, the polish is included. Prints one JSON line.
 //
 //   hjcdik_latency [ROBOT] [EE_LINK] [--calls N] [--targets T] [--commit HASH]
 //
@@ -26,6 +27,8 @@
 #include <vector>
 
 #include <hjcdik/hjcdik.hpp>
+
+#include "scenes.hpp"
 
 namespace {
 
@@ -79,8 +82,17 @@ hjcdik::Robot load(const Options& options) {
   return hjcdik::Robot::from_urdf_file(options.robot, robot_options);
 }
 
-// Forward kinematics of uniform configurations inside the limits.
-std::vector<hjcdik::Pose> random_targets(const hjcdik::Robot& robot, std::int64_t n, std::uint32_t seed) {
+// Forward kinematics of uniform configurations inside the limits; of free ones with mode hard.
+std::vector<hjcdik::Pose> random_targets(const hjcdik::Solver& solver, hjcdik::Collision mode, std::int64_t n,
+                                         std::uint32_t seed) {
+  const hjcdik::Robot& robot = solver.robot();
+  if (mode == hjcdik::Collision::hard) {
+    const std::vector<std::int32_t> world_of(n, 0);
+    const std::vector<double> rows = hjcdik::bench::free_targets(solver, world_of, seed);
+    std::vector<hjcdik::Pose> targets(n);
+    for (std::int64_t i = 0; i < n; ++i) std::copy_n(&rows[i * 7], 7, targets[i].begin());
+    return targets;
+  }
   std::mt19937 generator(seed);
   std::vector<std::uniform_real_distribution<double>> ranges;
   for (const hjcdik::JointInfo& joint : robot.joints()) ranges.emplace_back(joint.lower, joint.upper);
@@ -136,12 +148,16 @@ struct Output {
   }
 };
 
-double share_strict(const hjcdik::Robot& robot, const std::vector<double>& q,
+// In mode hard, strict rows must be free too.
+double share_strict(const hjcdik::Solver& solver, hjcdik::Collision mode, const std::vector<double>& q,
                     const std::vector<hjcdik::Pose>& targets) {
   std::int64_t good = 0;
-  const std::size_t dof = robot.dof();
-  for (std::size_t i = 0; i < targets.size(); ++i)
-    good += strict(robot, std::span(q).subspan(i * dof, dof), targets[i]);
+  const std::size_t dof = solver.robot().dof();
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const std::span<const double> row = std::span(q).subspan(i * dof, dof);
+    good += strict(solver.robot(), row, targets[i]) &&
+            (mode == hjcdik::Collision::none || solver.check(row).front().free);
+  }
   return static_cast<double>(good) / static_cast<double>(targets.size());
 }
 
@@ -149,12 +165,12 @@ struct Latency {
   double median, p90, p99, mean, strict;  // us
 };
 
-Latency one_target(const hjcdik::Solver& solver, std::int64_t calls) {
-  const hjcdik::Robot& robot = solver.robot();
+Latency one_target(const hjcdik::Solver& solver, hjcdik::Collision mode, std::int64_t calls) {
   const int warm_up = 500;
-  const std::vector<hjcdik::Pose> targets = random_targets(robot, calls + warm_up, 1);
-  const hjcdik::SolveOptions options;
-  Output output(calls + warm_up, robot.dof());
+  const std::vector<hjcdik::Pose> targets = random_targets(solver, mode, calls + warm_up, 1);
+  hjcdik::SolveOptions options;
+  options.collision = mode;
+  Output output(calls + warm_up, solver.robot().dof());
   std::vector<double> us;
   us.reserve(calls);
   for (std::int64_t i = 0; i < calls + warm_up; ++i) {
@@ -173,21 +189,21 @@ Latency one_target(const hjcdik::Solver& solver, std::int64_t calls) {
   const auto quantile = [&](double p) {
     return us[static_cast<std::size_t>(p * static_cast<double>(us.size() - 1))];
   };
-  return {quantile(0.5), quantile(0.9), quantile(0.99), mean, share_strict(robot, output.q, targets)};
+  return {quantile(0.5), quantile(0.9), quantile(0.99), mean, share_strict(solver, mode, output.q, targets)};
 }
 
 struct Throughput {
   double per_s, strict;
 };
 
-Throughput many_targets(const hjcdik::Solver& solver, std::int64_t count) {
-  const hjcdik::Robot& robot = solver.robot();
-  const hjcdik::SolveOptions options;
-  Output output(count, robot.dof());
+Throughput many_targets(const hjcdik::Solver& solver, hjcdik::Collision mode, std::int64_t count) {
+  hjcdik::SolveOptions options;
+  options.collision = mode;
+  Output output(count, solver.robot().dof());
   std::vector<double> times;
   std::vector<hjcdik::Pose> targets;
   for (int run = 0; run < 6; ++run) {
-    targets = random_targets(robot, count, 2 + run);
+    targets = random_targets(solver, mode, count, 2 + run);
     hjcdik::TargetView view;
     view.data = targets.front().data();
     view.rows = count;
@@ -197,7 +213,8 @@ Throughput many_targets(const hjcdik::Solver& solver, std::int64_t count) {
     if (run > 0) times.push_back(took);  // the first warms up
   }
   std::sort(times.begin(), times.end());
-  return {static_cast<double>(count) / times[times.size() / 2], share_strict(robot, output.q, targets)};
+  return {static_cast<double>(count) / times[times.size() / 2],
+          share_strict(solver, mode, output.q, targets)};
 }
 
 std::string cpu_model() {
@@ -243,15 +260,30 @@ int run(const Options& options) {
   hjcdik::SolverOptions one_thread;
   one_thread.device = "cpu";
   one_thread.threads = 1;
-  const hjcdik::Solver one_core(robot, one_thread);
-  const Latency latency = one_target(one_core, options.calls);
-  const Throughput single = many_targets(one_core, options.targets);
+  hjcdik::Solver one_core(robot, one_thread);
+  constexpr hjcdik::Collision open = hjcdik::Collision::none, hard = hjcdik::Collision::hard;
+  const Latency latency = one_target(one_core, open, options.calls);
+  const Throughput single = many_targets(one_core, open, options.targets);
+  const bool has_spheres = !robot.collision_links().empty();
+  Latency hard_latency{};
+  Throughput hard_single{};
+  if (has_spheres) {
+    one_core.set_world(hjcdik::bench::scene());
+    hard_latency = one_target(one_core, hard, options.calls);
+    hard_single = many_targets(one_core, hard, options.targets);
+  }
 
   sched_setaffinity(0, sizeof allowed, &allowed);
   hjcdik::SolverOptions every_thread;
   every_thread.device = "cpu";
   every_thread.threads = cores;
-  const Throughput all = many_targets(hjcdik::Solver(robot, every_thread), options.targets);
+  hjcdik::Solver all_cores(robot, every_thread);
+  const Throughput all = many_targets(all_cores, open, options.targets);
+  Throughput hard_all{};
+  if (has_spheres) {
+    all_cores.set_world(hjcdik::bench::scene());
+    hard_all = many_targets(all_cores, hard, options.targets);
+  }
 
   char date[32];
   const std::time_t now = std::time(nullptr);
@@ -266,12 +298,23 @@ int run(const Options& options) {
       "\"strict\": %.6f}, "
       "\"one_core\": {\"targets\": %lld, \"targets_per_s\": %.0f, \"strict\": %.6f}, "
       "\"all_cores\": {\"physical_cores\": %d, \"targets_per_s\": %.0f, \"strict\": %.6f, "
-      "\"efficiency\": %.4f}}\n",
+      "\"efficiency\": %.4f}",
       date, options.commit.c_str(), cpu_model().c_str(), system.sysname, system.release, __VERSION__,
       one_core.isa().c_str(), robot.name().c_str(), robot.ee_link().c_str(), robot.dof(),
       static_cast<long long>(options.calls), latency.median, latency.p90, latency.p99, latency.mean,
       latency.strict, static_cast<long long>(options.targets), single.per_s, single.strict, cores, all.per_s,
       all.strict, all.per_s / (single.per_s * cores));
+  if (has_spheres) {
+    std::printf(
+        ", \"hard_in_a_scene\": {"
+        "\"one_target_us\": {\"median\": %.2f, \"p90\": %.2f, \"p99\": %.2f, \"mean\": %.2f, "
+        "\"strict_and_free\": %.6f}, "
+        "\"one_core\": {\"targets_per_s\": %.0f, \"strict_and_free\": %.6f}, "
+        "\"all_cores\": {\"targets_per_s\": %.0f, \"strict_and_free\": %.6f}}",
+        hard_latency.median, hard_latency.p90, hard_latency.p99, hard_latency.mean, hard_latency.strict,
+        hard_single.per_s, hard_single.strict, hard_all.per_s, hard_all.strict);
+  }
+  std::printf("}\n");
   return 0;
 }
 

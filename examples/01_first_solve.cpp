@@ -7,7 +7,7 @@ int main() {
   // x y z in metres, then the quaternion qw qx qy qz: half a metre ahead, tool pointing down.
   const hjcdik::Pose target = {0.5, 0.1, 0.4, 0, 1, 0, 0};
 
-  const hjcdik::Result result = solver.solve(target);
+  const hjcdik::Result result = solver.solve(target, {.collision = hjcdik::Collision::none});
   if (result.outcome[0] != hjcdik::Outcome::solved) {
     std::printf("no solution: %s\n", hjcdik::to_string(result.outcome[0]));
     return 1;

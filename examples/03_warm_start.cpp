@@ -14,6 +14,7 @@ int main() {
     hjcdik::SolveOptions options;
     options.q_init = q.data();
     options.q_init_rows = 1;
+    options.collision = hjcdik::Collision::none;
     const hjcdik::Result result = solver.solve(target, options);
     if (result.outcome[0] != hjcdik::Outcome::solved) {
       std::printf("no solution at z = %.3f m: %s\n", target[2], hjcdik::to_string(result.outcome[0]));

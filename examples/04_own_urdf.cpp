@@ -12,8 +12,8 @@ int main(int argc, char** argv) {
     const hjcdik::Solver solver(hjcdik::Robot::from_urdf_file(urdf, options));
 
     const std::vector<hjcdik::Pose> targets = solver.sample_targets(200);
-    const hjcdik::Result result =
-        solver.solve({targets[0].data(), static_cast<std::int64_t>(targets.size())});
+    const hjcdik::Result result = solver.solve({targets[0].data(), static_cast<std::int64_t>(targets.size())},
+                                               {.collision = hjcdik::Collision::none});
     const auto solved = std::ranges::count(result.outcome, hjcdik::Outcome::solved);
     std::printf("%d joints: %d of %zu targets solved\n", result.dof, static_cast<int>(solved),
                 targets.size());

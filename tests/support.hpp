@@ -57,6 +57,12 @@ bool same_bits(const A& a, const B& b) {
          (a.size() == 0 || std::memcmp(a.data(), b.data(), a.size() * sizeof(*a.data())) == 0);
 }
 
+// Options of a solve in open space, where every preset has its solutions.
+inline SolveOptions open(SolveOptions options = {}) {
+  options.collision = Collision::none;
+  return options;
+}
+
 inline std::vector<std::string> preset_names() {
   std::vector<std::string> names;
   for (const PresetInfo& preset : presets()) names.push_back(preset.name);

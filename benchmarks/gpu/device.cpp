@@ -1,11 +1,12 @@
 // Solves on one GPU, timed: throughput over the number of targets with data on the device and on the host,
-// latency of one target beside the launch floor, robots of 6 to 24 joints, first use. Every row is checked in
-// float64 on the host. Prints JSON; the exit status is 1 where a check failed.
+// latency of one target beside the launch floor, robots of 6 to 24 joints, first use; in the open world, and
+// among obstacles. Every row is checked in float64 on the host. Prints JSON; the exit status is 1 where a
+// check failed.
 //
-//   hjcdik_gpu_bench [--quick | --profile | --sanitize | --start] [folder of robots]
+//   hjcdik_gpu_bench [--quick | --profile | --profile-hard | --sanitize | --start] [folder of robots]
 //
-// --profile: one large solve, for a profiler. --sanitize: every path of the executor once, small and
-// untimed, for compute-sanitizer. --start: what a new process pays before its first solve.
+// --profile, --profile-hard: one large solve, for a profiler. --sanitize: every path of the executor once,
+// small and untimed, for compute-sanitizer. --start: what a new process pays before its first solve.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -24,10 +25,12 @@
 
 #include "cuda/device.hpp"
 #include "cuda/nvrtc.hpp"
+#include "scenes.hpp"
 
 namespace {
 
 using namespace hjcdik;
+using namespace hjcdik::bench;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
@@ -39,12 +42,10 @@ double quantile(std::vector<double> values, double q) {
   return values[std::min(values.size() - 1, std::size_t(q * double(values.size())))];
 }
 
-void parallel(std::int64_t n, const std::function<void(std::int64_t, std::int64_t)>& work) {
-  const std::int64_t threads = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::thread> pool;
-  for (std::int64_t k = 0; k < threads; k++)
-    pool.emplace_back([&, k] { work(n * k / threads, n * (k + 1) / threads); });
-  for (auto& t : pool) t.join();
+SolveOptions open_world() {
+  SolveOptions options;
+  options.collision = Collision::none;
+  return options;
 }
 
 // FK of uniformly random configurations.
@@ -54,14 +55,8 @@ std::vector<double> random_targets(const Robot& robot, std::int64_t n, std::uint
   parallel(n, [&](std::int64_t begin, std::int64_t end) {
     std::vector<double> q(joints.size());
     for (std::int64_t t = begin; t < end; t++) {
-      std::uint64_t state = seed * 0x9e3779b97f4a7c15ull + std::uint64_t(t) * 0xd1342543de82ef95ull + 1;
-      for (std::size_t i = 0; i < joints.size(); i++) {
-        state ^= state >> 32;
-        state *= 0xd6e8feb86659fd93ull;
-        state ^= state >> 32;
-        q[i] = joints[i].lower + double(state >> 11) * 0x1p-53 * (joints[i].upper - joints[i].lower);
-        state += 0x9e3779b97f4a7c15ull;
-      }
+      Random random(seed, std::uint64_t(t));
+      for (std::size_t i = 0; i < joints.size(); i++) q[i] = random.uniform(joints[i].lower, joints[i].upper);
       const Pose pose = robot.forward_kinematics(q);
       std::copy(pose.begin(), pose.end(), poses.begin() + std::ptrdiff_t(t * 7));
     }
@@ -159,7 +154,7 @@ void on_device(const Robot& robot, const Solver& solver, cuda::Device& device, s
   arrays.upload(targets, n);
   TargetView view{arrays.targets, n};
   view.memory = MemoryKind::device;
-  SolveOptions options;
+  const SolveOptions options = open_world();
   std::vector<double> times;
   const int repeats = n >= 1000000 ? 11 : 101;
   for (int k = 0; k < repeats; k++) {
@@ -193,11 +188,19 @@ std::string start_times() {
   const double made = seconds_since(begin);
   const auto target = random_targets(solver.robot(), 1, 3);
   begin = Clock::now();
-  const Result result = solver.solve(TargetView{target.data(), 1});
+  const Result result = solver.solve(TargetView{target.data(), 1}, open_world());
   const double solved = seconds_since(begin);
   expect(strict_share(solver.robot(), target, result.q.data(), 1) == 1, "the first solve");
-  return format("\"init_s\": %.4f, \"context_s\": %.4f, \"solver_s\": %.4f, \"first_solve_s\": %.4f", init,
-                context, made, solved);
+  // The first that judges needs another program.
+  const auto free_target = free_targets(solver, {-1}, 4);
+  begin = Clock::now();
+  const Result judged = solver.solve(TargetView{free_target.data(), 1});
+  const double hard = seconds_since(begin);
+  expect(strict_share(solver.robot(), free_target, judged.q.data(), 1) == 1, "the first hard solve");
+  return format(
+      "\"init_s\": %.4f, \"context_s\": %.4f, \"solver_s\": %.4f, \"first_solve_s\": %.4f, "
+      "\"first_hard_solve_s\": %.4f",
+      init, context, made, solved, hard);
 }
 
 // The same in processes of their own: with an empty store, then with the one that the first has filled.
@@ -248,18 +251,18 @@ void floor_of_host_arrays(const cuda::Device& device, std::int64_t n, int dof) {
              (long long)n, quantile(copies, 0.5), quantile(touches, 0.5)));
 }
 
-// Every path of the executor, each result checked.
+// Every path of the executor in the open world, each result checked.
 void all_paths(const Robot& robot, cuda::Device& device) {
   const Solver solver(robot, {.device = "cuda:0"});
   for (const std::int64_t n : {1, 2, 100, 5000, 100000}) {
     const auto targets = random_targets(robot, n, std::uint64_t(n));
-    const Result host = solver.solve(TargetView{targets.data(), n});
+    const Result host = solver.solve(TargetView{targets.data(), n}, open_world());
     expect(strict_share(robot, targets, host.q.data(), n) >= 0.9999, "host arrays");
     DeviceArrays arrays(device, n, robot.dof());
     arrays.upload(targets, n);
     TargetView view{arrays.targets, n};
     view.memory = MemoryKind::device;
-    solver.solve_into(view, {}, arrays.view);
+    solver.solve_into(view, open_world(), arrays.view);
     const auto q = arrays.download_q(n, robot.dof());
     expect(std::memcmp(q.data(), host.q.data(), q.size() * sizeof(double)) == 0,
            "host and device arrays differ");
@@ -268,7 +271,7 @@ void all_paths(const Robot& robot, cuda::Device& device) {
   const auto targets = random_targets(robot, n, 77);
   const std::vector<double> warm(targets.size(), 0.1);
   for (int variant = 0; variant < 6; variant++) {
-    SolveOptions options;
+    SolveOptions options = open_world();
     if (variant == 0) options.num_solutions = 4;
     if (variant == 1) options.stats = true;
     if (variant == 2) options.coarse_sweeps = 2;
@@ -296,19 +299,194 @@ void all_paths(const Robot& robot, cuda::Device& device) {
   }
   auto far = targets;
   for (std::size_t t = 0; t < std::size_t(n); t++) far[7 * t] += t % 2 == 0 ? 0.0 : 10.0;
-  const Result result = solver.solve(TargetView{far.data(), n});
+  const Result result = solver.solve(TargetView{far.data(), n}, open_world());
   expect(std::count(result.outcome.begin(), result.outcome.end(), Outcome::solved) == n / 2,
          "targets out of reach");
 }
 
+// Every path of collision-aware solves: without worlds, with several, with targets that nothing free reaches.
+void collision_paths(const Robot& robot, cuda::Device& device) {
+  Solver solver(robot, {.device = "cuda:0"});
+  const auto solve = [&](const std::vector<double>& targets, const SolveOptions& options) {
+    return solver.solve(TargetView{targets.data(), std::int64_t(targets.size() / 7)}, options);
+  };
+  // The same from and to the device's memory.
+  const auto same_on_device = [&](const std::vector<double>& targets, const SolveOptions& options,
+                                  const Result& host) {
+    const auto n = std::int64_t(targets.size() / 7), rows = n * options.num_solutions;
+    DeviceArrays arrays(device, rows, robot.dof());
+    arrays.upload(targets, n);
+    TargetView view{arrays.targets, n};
+    view.memory = MemoryKind::device;
+    solver.solve_into(view, options, arrays.view);
+    const auto q = arrays.download_q(rows, robot.dof());
+    return std::memcmp(q.data(), host.q.data(), q.size() * sizeof(double)) == 0;
+  };
+
+  // Without a world, then in one; the larger numbers take more than one launch.
+  for (const bool in_scene : {false, true}) {
+    if (in_scene) solver.set_world(scene());
+    for (const std::int64_t n : {1, 2, 100, 5000, 70000}) {
+      if (!in_scene && n > 100) continue;
+      const std::vector<std::int32_t> world_of(std::size_t(n), 0);
+      const auto targets = free_targets(solver, world_of, std::uint64_t(n));
+      const Result host = solve(targets, {});
+      expect(strict_share(robot, targets, host.q.data(), n) >= 0.999, "hard, host arrays");
+      expect(colliding_rows(solver, world_of, host.q.data()) == 0, "hard: a row collides");
+      expect(same_on_device(targets, {}, host), "hard: host and device arrays differ");
+    }
+  }
+
+  // Several worlds, the last of them a box around whatever the robot can reach but for its base.
+  const std::vector<double> box = {0, 0, 5.2, 1, 0, 0, 0, 10, 10, 10};
+  WorldView blocked;
+  blocked.boxes = box;
+  solver.set_worlds({scene(), random_world(31, 0), random_world(31, 1), World(blocked)});
+  const std::int64_t n = 90;
+  std::vector<std::int32_t> world_of(static_cast<std::size_t>(n));
+  for (std::size_t t = 0; t < world_of.size(); t++) world_of[t] = std::int32_t(t % 4) - 1;
+  const auto targets = free_targets(solver, world_of, 78);
+  const std::vector<double> warm(std::size_t(n * robot.dof()), 0.1);
+  for (int variant = 0; variant < 11; variant++) {
+    SolveOptions options;
+    options.world_index = world_of.data();
+    options.batch_size = 64;
+    std::vector<std::int32_t> never_empty = world_of;
+    for (auto& w : never_empty) w = std::max(w, 0);
+    if (variant == 1) options.num_solutions = 4;
+    if (variant == 2) options.stats = true;
+    if (variant == 3) options.coarse_sweeps = 2;
+    if (variant == 4) options.q_init = warm.data(), options.q_init_rows = 2;
+    if (variant == 5) options.precision = Precision::fp32;
+    if (variant == 6) options.batch_size = 3, options.seed = 5;
+    if (variant == 7) options.collision_margin_m = 0.01;
+    if (variant == 8) options.self_collision = options.self_motion = false;
+    if (variant == 9) options.collision = Collision::both, options.num_solutions = 3, options.stats = true;
+    if (variant == 10) options.collision = Collision::soft, options.world_index = never_empty.data();
+    const Result result = solve(targets, options);
+    std::int64_t answered = 0;
+    bool free = true;
+    for (std::int64_t t = 0; t < n; t++) {
+      answered += result.count[std::size_t(t)] > 0;
+      for (std::int64_t r = 0; r < result.count[std::size_t(t)] && variant != 10; r++) {
+        const std::size_t row = std::size_t((t * options.num_solutions + r) * robot.dof());
+        free = free && solver
+                           .check({&result.q[row], std::size_t(robot.dof())}, world_of[std::size_t(t)],
+                                  options.collision_margin_m, options.self_collision)
+                           .front()
+                           .free;
+      }
+    }
+    expect(free, "several worlds: a row collides");
+    expect(answered >= (variant == 7 ? n / 2 : n - 5), "several worlds: too few targets have rows");
+    if (variant < 2) expect(same_on_device(targets, options, result), "several worlds: the device differs");
+  }
+
+  // Some targets blocked, alone and among others, in either memory.
+  for (const std::int64_t count : {1, 12}) {
+    SolveOptions options;
+    options.batch_size = 64;
+    const std::vector<double> some(targets.begin(), targets.begin() + std::ptrdiff_t(7 * count));
+    std::vector<std::int32_t> index(static_cast<std::size_t>(count));
+    for (std::size_t t = 0; t < index.size(); t++) index[t] = t % 3 == 0 ? 3 : world_of[t];
+    options.world_index = index.data();
+    const Result result = solve(some, options);
+    for (std::size_t t = 0; t < index.size(); t++) {
+      const bool good = index[t] == 3 ? result.outcome[t] == Outcome::environment_collision
+                                      : result.outcome[t] != Outcome::no_accurate;
+      expect(good, "the outcome beside blocked targets");
+    }
+    expect(same_on_device(some, options, result), "blocked: host and device arrays differ");
+  }
+}
+
+// Latency of one target among obstacles.
+void one_in_a_scene(const Robot& robot) {
+  Solver solver(robot, {.device = "cuda:0"});
+  const int dof = robot.dof();
+  const std::int64_t n = 2200;
+  solver.set_world(scene());
+  const std::vector<std::int32_t> world_of(std::size_t(n), 0);
+  const auto targets = free_targets(solver, world_of, 17);
+  std::vector<double> q(static_cast<std::size_t>(n * dof)), times;
+  double pose[7], distance, angle;
+  std::int64_t count;
+  Outcome outcome;
+  for (std::int64_t t = 0; t < n; t++) {
+    const ResultView view{&q[std::size_t(t * dof)], pose, &distance, &angle, &count, &outcome};
+    const auto start = Clock::now();
+    solver.solve_into({&targets[std::size_t(t) * 7], 1}, {}, view);
+    if (t >= 200) times.push_back(seconds_since(start) * 1e6);
+  }
+  const std::int64_t colliding = colliding_rows(solver, world_of, q.data());
+  expect(colliding == 0, "hard in a scene: a row collides");
+  item(
+      format("{\"case\": \"one target, hard, in a scene\", \"median_us\": %.2f, \"p90_us\": %.2f, "
+             "\"p99_us\": %.2f, \"strict\": %.6f, \"colliding_rows\": %lld}",
+             quantile(times, 0.5), quantile(times, 0.9), quantile(times, 0.99),
+             strict_share(robot, targets, q.data(), n), (long long)colliding));
+}
+
+// Many targets in many worlds in one call, data on the device and then, unless it is for a profiler, on the
+// host.
+void many_worlds(const Robot& robot, cuda::Device& device, bool quick, bool profile) {
+  Solver solver(robot, {.device = "cuda:0"});
+  const int dof = robot.dof();
+  const int worlds = quick ? 40 : 400, each = quick ? 250 : 2500, repeats = quick ? 4 : 11;
+  const std::int64_t n = std::int64_t{worlds} * each;
+  auto begin = Clock::now();
+  solver.set_worlds(random_worlds(worlds, 21));
+  const double set = seconds_since(begin);
+  // Neighbours are in different worlds.
+  std::vector<std::int32_t> world_of(static_cast<std::size_t>(n));
+  for (std::size_t t = 0; t < world_of.size(); t++) world_of[t] = std::int32_t(t % std::size_t(worlds));
+  const auto targets = free_targets(solver, world_of, 22);
+  SolveOptions options;
+  options.world_index = world_of.data();
+  DeviceArrays arrays(device, n, dof);
+  arrays.upload(targets, n);
+  TargetView on_device{arrays.targets, n};
+  on_device.memory = MemoryKind::device;
+  for (const bool host : {false, true}) {
+    if (host && profile) break;
+    std::vector<double> times, q;
+    Result result;
+    for (int k = 0; k < repeats; k++) {
+      begin = Clock::now();
+      if (host) {
+        result = solver.solve(TargetView{targets.data(), n}, options);
+      } else {
+        solver.solve_into(on_device, options, arrays.view);
+      }
+      times.push_back(seconds_since(begin));
+    }
+    const double first_call = times.front();
+    times.erase(times.begin());
+    if (!host) q = arrays.download_q(n, dof);
+    const double* rows = host ? result.q.data() : q.data();
+    const double median = quantile(times, 0.5), strict = strict_share(robot, targets, rows, n);
+    const std::int64_t colliding = colliding_rows(solver, world_of, rows);
+    expect(colliding == 0, "many worlds: a row collides");
+    expect(strict >= 0.9999, "many worlds: less than 99.99 % strict");
+    item(
+        format("{\"case\": \"hard, many worlds, %s arrays\", \"worlds\": %d, \"targets\": %lld, "
+               "\"set_worlds_s\": %.4g, \"first_s\": %.4g, \"median_s\": %.4g, \"solves_per_s\": %.5g, "
+               "\"strict\": %.8f, \"colliding_rows\": %lld}",
+               host ? "host" : "device", worlds, (long long)n, set, first_call, median, double(n) / median,
+               strict, (long long)colliding));
+  }
+}
+
 int run(int argc, char** argv) {
-  bool quick = false, profile = false, sanitize = false;
+  bool quick = false, profile = false, profile_hard = false, sanitize = false;
   std::string folder;
   for (int i = 1; i < argc; i++) {
     if (std::strcmp(argv[i], "--quick") == 0) {
       quick = true;
     } else if (std::strcmp(argv[i], "--profile") == 0) {
       profile = true;
+    } else if (std::strcmp(argv[i], "--profile-hard") == 0) {
+      profile_hard = true;
     } else if (std::strcmp(argv[i], "--sanitize") == 0) {
       sanitize = true;
     } else if (std::strcmp(argv[i], "--start") == 0) {
@@ -321,7 +499,7 @@ int run(int argc, char** argv) {
     }
   }
   std::printf("[");
-  if (!profile && !sanitize) starts();
+  if (!profile && !profile_hard && !sanitize) starts();
   auto begin = Clock::now();
   auto device = cuda::Device::get(0);
   const double context = seconds_since(begin);
@@ -340,12 +518,14 @@ int run(int argc, char** argv) {
 
   if (sanitize) {
     for (const char* name : {"panda", "fetch"}) all_paths(Robot::preset(name), *device);
+    for (const char* name : {"panda", "ur5e"}) collision_paths(Robot::preset(name), *device);
     item("{\"case\": \"every path\"}");
     std::printf("\n]\n");
     return failed;
   }
-  if (profile) {
-    on_device(panda, solver, *device, 1000000, false);
+  if (profile || profile_hard) {
+    if (profile) on_device(panda, solver, *device, 1000000, false);
+    if (profile_hard) many_worlds(panda, *device, false, true);
     std::printf("\n]\n");
     return failed;
   }
@@ -361,7 +541,7 @@ int run(int argc, char** argv) {
     const ResultView view{q.data(), pose, &distance, &angle, &count, &outcome};
     for (std::int64_t t = 0; t < n; t++) {
       const auto start = Clock::now();
-      solver.solve_into({&targets[std::size_t(t) * 7], 1}, {}, view);
+      solver.solve_into({&targets[std::size_t(t) * 7], 1}, open_world(), view);
       if (t >= 200) times.push_back(seconds_since(start) * 1e6);
       std::copy(q.begin(), q.end(), all.begin() + t * 7);
     }
@@ -400,7 +580,7 @@ int run(int argc, char** argv) {
     Result result;
     for (int k = 0; k < (quick ? 4 : 11); k++) {
       const auto start = Clock::now();
-      result = solver.solve(TargetView{targets.data(), n});
+      result = solver.solve(TargetView{targets.data(), n}, open_world());
       times.push_back(seconds_since(start));
     }
     const double first_call = times.front();
@@ -413,20 +593,23 @@ int run(int argc, char** argv) {
   }
 
   floor_of_host_arrays(*device, 1000000, panda.dof());
+  one_in_a_scene(panda);
+  many_worlds(panda, *device, quick, false);
 
   // The same bits, however many targets travel together.
   {
     const std::int64_t n = quick ? 200000 : 1000000;
     const auto targets = random_targets(panda, n, 5);
-    const Result all = solver.solve(TargetView{targets.data(), n});
+    const Result all = solver.solve(TargetView{targets.data(), n}, open_world());
     const Solver other(panda, {.device = "cuda:0"});
     bool same = true;
     for (std::int64_t piece : {1, 7, 1000, 30000}) {
       for (std::int64_t first_target = 0; first_target < std::min<std::int64_t>(n, piece * 300);
            first_target += piece) {
         const std::int64_t count = std::min(piece, n - first_target);
-        const Result part = (first_target / piece % 2 ? other : solver)
-                                .solve(TargetView{&targets[std::size_t(first_target) * 7], count});
+        const Result part =
+            (first_target / piece % 2 ? other : solver)
+                .solve(TargetView{&targets[std::size_t(first_target) * 7], count}, open_world());
         same = same && std::memcmp(part.q.data(), &all.q[std::size_t(first_target) * 7],
                                    std::size_t(count) * 56) == 0;
       }
@@ -440,7 +623,7 @@ int run(int argc, char** argv) {
   {
     const std::int64_t n = 10000;
     const auto targets = random_targets(panda, n, 9);
-    SolveOptions options;
+    SolveOptions options = open_world();
     options.num_solutions = 64;
     double best = 1e9;
     Result result;
@@ -463,7 +646,7 @@ int run(int argc, char** argv) {
     double once = 1e9;
     for (int k = 0; k < 3; k++) {
       const auto start = Clock::now();
-      result = solver.solve(TargetView{cube.data(), n});
+      result = solver.solve(TargetView{cube.data(), n}, open_world());
       once = std::min(once, seconds_since(start));
     }
     item(

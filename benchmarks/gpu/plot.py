@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
-DEVICE, HOST, PYTHON, FLOOR = "#0b6e4f", "#35618e", "#b07d2b", "#5b6770"
+DEVICE, HOST, PYTHON, HARD, FLOOR = "#0b6e4f", "#35618e", "#b07d2b", "#8e3b46", "#5b6770"
 
 
 def cases(record: dict[str, Any], name: str, **wanted: Any) -> list[dict[str, Any]]:
@@ -31,6 +31,7 @@ def throughput(axes: Any, record: dict[str, Any]) -> None:
         ("arrays on the device", DEVICE, cases(record, "device arrays", robot="panda")),
         ("host arrays, C++", HOST, cases(record, "host arrays")),
         ("numpy arrays", PYTHON, cases(record, "numpy arrays")),
+        ("hard in many worlds, on the device", HARD, cases(record, "hard, many worlds, device arrays")),
     ]
     for label, colour, points in curves:
         if not points:
@@ -58,6 +59,7 @@ def latency(axes: Any, record: dict[str, Any]) -> None:
     rows = [
         ("C++ call", HOST, cases(record, "one target, host to host")),
         ("Python call", PYTHON, cases(record, "one target, Python")),
+        ("C++ call, hard\nin a scene", HARD, cases(record, "one target, hard, in a scene")),
     ]
     names = []
     for place, (label, colour, found) in enumerate(rows):

@@ -2,18 +2,32 @@
 # Builds hjcdik on a machine with an NVIDIA GPU, without a network, and runs there all that needs one: the
 # tests marked gpu, the benchmarks, compute-sanitizer and ncu. README.md beside this says how to prepare .gpu/.
 #
-#   benchmarks/gpu/run.sh OUT [--quick]
+#   benchmarks/gpu/run.sh OUT [--quick] [--steps bench,collision,tests,sanitizer,profile,cpu]
 #
-# OUT receives run.txt (everything printed), gpu.json, gpu.png, latency.json, throughput.json, pytest.txt,
-# sanitizer.txt and ncu.txt. Nothing is skipped: a step that cannot run has failed. The last lines are a table
-# of the steps; the exit status is 1 where one of them failed.
+# OUT receives, in all steps together, run.txt (everything printed), gpu.json, collision_gpu.json,
+# collision_cpu.json, latency.json, throughput.json, checks.txt (tests and sanitizer) and ncu.txt; gpu.png is drawn
+# from gpu.json elsewhere. Nothing is skipped: a step that cannot run has failed. The last lines are a table of the
+# steps; the exit status is 1 where one of them failed.
 # shellcheck disable=SC2317  # functions are called through bash -c
 set -uo pipefail
-[ $# -ge 1 ] || { echo "usage: $0 OUT [--quick]" >&2; exit 2; }
+usage() { echo "usage: $0 OUT [--quick] [--steps NAME,...]" >&2; exit 2; }
+[ $# -ge 1 ] || usage
 root=$(cd "$(dirname "$0")/../.." && pwd)
-mkdir -p "$1"
+mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
-quick=("${@:2}")
+shift
+quick=()
+steps=bench,collision,tests,sanitizer,profile,cpu
+while [ $# -gt 0 ]; do
+  case $1 in
+    --quick) quick=(--quick) ;;
+    --steps) [ $# -gt 1 ] || usage; steps=$2; shift ;;
+    *) usage ;;
+  esac
+  shift
+done
+known=" bench collision tests sanitizer profile cpu "
+for name in ${steps//,/ }; do [[ $known == *" $name "* ]] || { echo "no step $name:$known" >&2; exit 2; }; done
 cd "$root" || exit
 exec > >(tee "$out/run.txt") 2>&1
 
@@ -57,7 +71,8 @@ finish() {
 
 require() {
   local missing=0 file
-  for file in "$data/robots/panda.urdf" "$data/open_targets_seed0.json.gz" "$pugixml/src/pugixml.cpp" \
+  for file in "$data/robots/panda.urdf" "$data/open_targets_seed0.json.gz" "$data/mbm_panda_even.json.gz" \
+      "$data/spheres/panda_foam.json" "$data/spheres/panda_curobo.json" "$pugixml/src/pugixml.cpp" \
       "$json/include/nlohmann/json.hpp"; do
     [ -e "$file" ] || { echo "missing: $file (see benchmarks/gpu/README.md)"; missing=1; }
   done
@@ -65,7 +80,7 @@ require() {
     command -v "$tool" >/dev/null || { echo "missing: $tool"; missing=1; }
   done
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || missing=1
-  "$python" -c 'import hypothesis, matplotlib, nanobind, numpy, pytest, scikit_build_core' || missing=1
+  "$python" -c 'import hypothesis, nanobind, numpy, pytest, scikit_build_core' || missing=1
   return "$missing"
 }
 build_cpp() {
@@ -99,39 +114,62 @@ first_solve() { "$bench" --start && "$python" -c 'import hjcdik; print(hjcdik.So
 cpu_latency() {
   "$build/cpp/benchmarks/hjcdik_latency" panda panda_hand --commit "$HJCDIK_COMMIT" >"$out/latency.json"
 }
-gpu_tests() { (set -o pipefail; "$python" -m pytest -m gpu -q -p no:cacheprovider 2>&1 | tee "$out/pytest.txt"); }
+gpu_tests() {
+  echo "--- pytest -m gpu" >>"$out/checks.txt"
+  (set -o pipefail; "$python" -m pytest -m gpu -q -p no:cacheprovider 2>&1 | tee -a "$out/checks.txt")
+}
 sanitizer() {
-  echo "--- compute-sanitizer --tool $1" >>"$out/sanitizer.txt"
+  echo "--- compute-sanitizer --tool $1" >>"$out/checks.txt"
   (set -o pipefail
    compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 20 "$bench" --sanitize 2>&1 \
-     | tee -a "$out/sanitizer.txt" | tail -25)
+     | tee -a "$out/checks.txt" | tail -25)
 }
-# The search of a million targets, the second time: a solve launches it for all, for the rest and for
-# retries. Clocks stay as they are.
+# profile OPTION SKIP: of a million targets, a launch of the search behind the first solve's. A solve launches it
+# for all, for the rest and for retries, if there are any. Clocks stay as they are.
 profile() {
+  echo "--- hjcdik_gpu_bench $1" >>"$out/ncu.txt"
   (set -o pipefail
-   ncu --clock-control none --kernel-name hjcdik_search --launch-skip 3 --launch-count 1 \
+   ncu --clock-control none --kernel-name hjcdik_search --launch-skip "$2" --launch-count 1 \
      --section SpeedOfLight --section ComputeWorkloadAnalysis --section InstructionStats \
      --section WarpStateStats --section SchedulerStats --section LaunchStats --section Occupancy \
      --metrics smsp__inst_executed_pipe_fma.sum,smsp__inst_executed_pipe_xu.sum,smsp__inst_executed.sum \
-     "$bench" --profile 2>&1 | tee "$out/ncu.txt" | grep -v '^==PROF==' | tail -120) \
-    && grep -q hjcdik_search "$out/ncu.txt"
+     "$bench" "$1" 2>&1 | tee -a "$out/ncu.txt" | grep -v '^==PROF==' | tail -120 | tee "$out/.profile") \
+    && grep -q hjcdik_search "$out/.profile"
+  local status=$?
+  rm -f "$out/.profile"
+  return "$status"
 }
 # `timeout` runs programs only: functions get a shell of their own.
 export -f require build_cpp build_python both_builds first_solve cpu_latency gpu_tests sanitizer profile
 export root data pugixml json build site jobs bench out python
 in_shell() { local name=$1 limit=$2; shift 2; step "$name" "$limit" bash -c '"$@"' _ "$@"; }
 
-rm -f "$out"/{gpu.json,gpu.png,latency.json,throughput.json,pytest.txt,sanitizer.txt,ncu.txt}
+wants() { [[ ,$steps, == *,$1,* ]]; }
+
+rm -f "$out"/{gpu.json,collision_gpu.json,collision_cpu.json,latency.json,throughput.json,checks.txt,ncu.txt}
 in_shell "requirements" 30 require || finish
 in_shell "build" 240 both_builds || finish
 in_shell "first solve on the GPU" 60 first_solve || finish
-step "GPU benchmark" 120 "$python" benchmarks/gpu/measure.py --bench "$bench" --output "$out" "${quick[@]}"
-step "GPU plot" 30 "$python" benchmarks/gpu/plot.py "$out/gpu.json" "$out/gpu.png"
-in_shell "GPU tests" 120 gpu_tests
-for tool in memcheck racecheck initcheck; do in_shell "$tool" 60 sanitizer $tool; done
-in_shell "profile of the search" 60 profile
-in_shell "CPU latency" 60 cpu_latency
-step "CPU throughput" 90 "$python" benchmarks/throughput.py --output "$out" --robots panda.urdf \
-  --quick
+if wants bench; then
+  step "GPU benchmark" 120 "$python" benchmarks/gpu/measure.py --bench "$bench" --output "$out" "${quick[@]}"
+fi
+if wants collision; then
+  for device in cuda cpu; do
+    step "collision on ${device/cuda/GPU}" 150 "$python" benchmarks/collision.py --device $device \
+      --output "$out/collision_${device/cuda/gpu}.json" "${quick[@]}"
+  done
+fi
+if wants tests; then in_shell "GPU tests" 180 gpu_tests; fi
+if wants sanitizer; then
+  for tool in memcheck racecheck initcheck; do in_shell "$tool" 120 sanitizer $tool; done
+fi
+if wants profile; then
+  in_shell "profile of the search" 60 profile --profile 3
+  in_shell "profile of the hard search" 60 profile --profile-hard 2
+fi
+if wants cpu; then
+  in_shell "CPU latency" 60 cpu_latency
+  step "CPU throughput" 90 "$python" benchmarks/throughput.py --output "$out" --robots panda.urdf \
+    --quick
+fi
 finish

@@ -55,7 +55,7 @@ class Info:
         base_link: the link in whose frame poses are given.
         collision_enabled: whether the robot has collision spheres; then solves are "hard" unless told
             otherwise.
-        grid_header_sha256: SHA-256 of the robot's chain as generated C++ text: equal for equal kinematics.
+        grid_header_sha256: SHA-256 of the robot's chain and spheres as generated C++ text.
         cuda_compiler_version: version of the NVRTC that compiled the robot's GPU program; "" on the CPU.
         device: where solves run: "cpu" or "cuda:N".
         isa: the CPU's instruction set in use: "x86-64", "avx2" or "avx512"; "" on a GPU.

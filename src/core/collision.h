@@ -5,8 +5,10 @@
 //   Real, width                      spheres first .. first + width - 1 go together, one a lane
 //   position(first), radius(first)   of the lane's sphere
 //   counts(first, end)               whether the lane's sphere is before `end`
-//   place(i), radius_of(i), bound(g) of one sphere, and of one group: the same in all lanes
-//   any(mask), smallest(x)           over the lanes
+//   place(i), radius_of(i)           of one sphere: the same in all lanes
+//   near_pairs(first, interest)      bit k: whether the bounding spheres of self pair first + k are that near
+//   bound(g)                         the center of a group's bounding sphere
+//   bits(mask), smallest(x)          over the lanes: bit l of lane l
 #pragma once
 
 #include "core/geometry.h"
@@ -114,7 +116,7 @@ HJCDIK_FN void visit_world(const Team& team, const SphereTable<S>& robot, const 
       const BoundingNode& node = table.nodes[n];
       const Vec3<Real> d = p - vector_of<Real>(node.center);
       const Real reach = max(r + (Real(S(node.radius)) + interest), Real(S(0)));
-      if (!team.any(dot(d, d) <= reach * reach)) {
+      if (team.bits(dot(d, d) <= reach * reach) == 0) {
         n = node.skip;
         continue;
       }
@@ -134,38 +136,59 @@ HJCDIK_FN void visit_world(const Team& team, const SphereTable<S>& robot, const 
   }
 }
 
-// The same for self pairs: visit(clearance, normal, one, first) of sphere `one` and spheres first ..; lanes
-// at or beyond `end` do not count. The normal points from the others to the one.
+// Whether the bounding spheres of two groups, about these centers, are nearer than `interest`.
+template <class S>
+HJCDIK_FN bool are_near(const SphereGroup& a, const SphereGroup& b, const Vec3<S>& at_a, const Vec3<S>& at_b,
+                        S interest) {
+  const Vec3<S> apart = at_a - at_b;
+  const S near = max(S(a.radius) + S(b.radius) + interest, S(0));
+  return dot(apart, apart) < near * near;
+}
+
+// The same for self pairs: visit(clearance, d, length, one, first, end) of sphere `one` and spheres first ..;
+// lanes at or beyond `end` do not count. d, of that length, leads from the others to the one.
 template <class Team, class S, class Visit>
 HJCDIK_FN void visit_self(const Team& team, const SphereTable<S>& robot, S interest, Visit&& visit) {
   using Real = typename Team::Real;
-  for (int k = 0; k < robot.pairs; k++) {
-    const SphereGroup *a = &robot.group[robot.pair[k][0]], *b = &robot.group[robot.pair[k][1]];
-    const Vec3<S> apart = team.bound(robot.pair[k][0]) - team.bound(robot.pair[k][1]);
-    const S near = S(a->radius) + S(b->radius) + interest;
-    if (near <= S(0) || dot(apart, apart) > near * near) continue;
-    if (a->end - a->begin > b->end - b->begin) {
-      const SphereGroup* other = a;
-      a = b;
-      b = other;
-    }
-    for (int one = a->begin; one < a->end; one++) {
-      const Vec3<S> at = team.place(one);
-      const Vec3<Real> p = {Real(at.x), Real(at.y), Real(at.z)};
-      const Real r = Real(team.radius_of(one));
-      for (int first = b->begin; first < b->end; first += Team::width) {
-        const Vec3<Real> d = p - team.position(first);
-        const Real length = sqrt(dot(d, d));
-        interest = visit(length - (r + team.radius(first)), d, length, one, first, b->end);
+  for (int block = 0; block < robot.pairs; block += 32) {
+    u32 near = team.near_pairs(block, interest);
+    for (int k = block; near != 0; near >>= 1, k++) {
+      if ((near & 1) == 0) continue;
+      const SphereGroup *a = &robot.group[robot.pair[k][0]], *b = &robot.group[robot.pair[k][1]];
+      if (a->end - a->begin > b->end - b->begin) {
+        const SphereGroup* other = a;
+        a = b;
+        b = other;
+      }
+      const Vec3<S> center = team.bound(int(b - robot.group));
+      const Vec3<Real> bound = {Real(center.x), Real(center.y), Real(center.z)};
+      for (int some = a->begin; some < a->end; some += Team::width) {
+        // Of the smaller group those that are near the other at all.
+        const Vec3<Real> away = team.position(some) - bound;
+        const Real within = team.radius(some) + Real(S(b->radius) + interest);
+        u32 ones = team.bits((dot(away, away) < within * within) & team.counts(some, a->end));
+        for (int one = some; ones != 0; ones >>= 1, one++) {
+          if ((ones & 1) == 0) continue;
+          const Vec3<S> at = team.place(one);
+          const Vec3<Real> p = {Real(at.x), Real(at.y), Real(at.z)};
+          const Real r = Real(team.radius_of(one) + interest);
+          for (int first = b->begin; first < b->end; first += Team::width) {
+            const Vec3<Real> d = p - team.position(first);
+            const Real square = dot(d, d), reach = r + team.radius(first);
+            if (team.bits(square < reach * reach) == 0) continue;
+            const Real length = sqrt(square);
+            visit(length - (team.radius(first) + Real(team.radius_of(one))), d, length, one, first, b->end);
+          }
+        }
       }
     }
   }
 }
 
-// Smallest signed distance of the robot's spheres to the world, or `interest` if that is smaller.
+// Smallest signed distance of the lane's spheres to the world, or `interest` if that is smaller.
 template <class Team, class S>
-HJCDIK_FN S world_clearance(const Team& team, const SphereTable<S>& robot, const WorldTable<S>& table,
-                            int world, S interest) {
+HJCDIK_FN typename Team::Real world_clearance(const Team& team, const SphereTable<S>& robot,
+                                              const WorldTable<S>& table, int world, S interest) {
   using Real = typename Team::Real;
   Real best = Real(interest);
   visit_world(team, robot, table, world, best, [&](const Distance<Real>& d, int first) {
@@ -173,19 +196,19 @@ HJCDIK_FN S world_clearance(const Team& team, const SphereTable<S>& robot, const
     best = select(team.counts(first, robot.world_spheres), min(best, d.value), best);
     return best;
   });
-  return team.smallest(best);
+  return best;
 }
 
+// The same between the robot's own spheres.
 template <class Team, class S>
-HJCDIK_FN S self_clearance(const Team& team, const SphereTable<S>& robot, S interest) {
+HJCDIK_FN typename Team::Real self_clearance(const Team& team, const SphereTable<S>& robot, S interest) {
   using Real = typename Team::Real;
   Real best = Real(interest);
   visit_self(team, robot, interest,
              [&](const Real& clearance, const Vec3<Real>&, const Real&, int, int first, int end) {
                best = select(team.counts(first, end), min(best, clearance), best);
-               return interest;
              });
-  return team.smallest(best);
+  return best;
 }
 
 // One sphere after the other.
@@ -204,11 +227,19 @@ class SerialTeam {
   HJCDIK_FN bool counts(int, int) const { return true; }
   HJCDIK_FN Vec3<S> place(int i) const { return place_[i]; }
   HJCDIK_FN S radius_of(int i) const { return robot_.radius[i]; }
+  HJCDIK_FN u32 near_pairs(int first, S interest) const {
+    u32 near = 0;
+    for (int k = first; k < robot_.pairs && k < first + 32; k++) {
+      const int a = robot_.pair[k][0], b = robot_.pair[k][1];
+      near |= u32(are_near(robot_.group[a], robot_.group[b], bound(a), bound(b), interest)) << (k - first);
+    }
+    return near;
+  }
+  HJCDIK_FN u32 bits(bool mask) const { return mask; }
   HJCDIK_FN Vec3<S> bound(int g) const {
     const SphereGroup& group = robot_.group[g];
     return transform(frames_[group.joint + 1], vector_of<S>(group.center));
   }
-  HJCDIK_FN bool any(bool mask) const { return mask; }
   HJCDIK_FN S smallest(S x) const { return x; }
 
  private:

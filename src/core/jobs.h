@@ -6,8 +6,9 @@
 
 namespace hjcdik::core {
 
-// Where collision counts, the first starts come twice: blocks of starts as they are, each followed by as many
-// walks (core/self_motion.h). There are never fewer than kWalks starts.
+// Where collision counts, the first starts come twice: as they are, and later once more with a walk
+// (core/self_motion.h). The walks of warm starts follow these at once, since what they find is near; those of
+// the others follow in blocks. There are never fewer than kWalks starts.
 constexpr int kWalkBlock = 32;
 constexpr int kWalks = 64;
 
@@ -46,14 +47,20 @@ HJCDIK_FN Start start_at(const JobPlan& plan, int number, bool walk) {
 }
 
 HJCDIK_FN Start start_of_job(const JobPlan& plan, int job) {
-  const int warm = plan.warm_rows, walks = plan.walks, others = plan.starts - warm;
-  const int j = job - warm;
-  if (walks == 0 || j < 0) return start_at(plan, job, false);
-  if (others < walks) return j < others ? start_at(plan, job, false) : start_at(plan, j - others, true);
-  if (j >= 2 * walks) return start_at(plan, job - walks, false);
-  const int in_block = j % kWalkBlock, first = j / (2 * kWalkBlock) * kWalkBlock;
+  const int warm = plan.warm_rows, others = plan.starts - warm;
+  const int warm_walks = warm < plan.walks ? warm : plan.walks, walks = plan.walks - warm_walks;
+  if (job < warm || plan.walks == 0) return start_at(plan, job, false);
+  int j = job - warm;
+  if (j < warm_walks) return start_at(plan, j, true);
+  j -= warm_walks;
+  const int blocks = (walks + kWalkBlock - 1) / kWalkBlock, in_blocks = blocks * kWalkBlock;
+  if (others < in_blocks) {
+    return j < others ? start_at(plan, warm + j, false) : start_at(plan, warm_walks + (j - others), true);
+  }
+  if (j >= in_blocks + walks) return start_at(plan, warm + j - walks, false);
+  const int first = j / (2 * kWalkBlock) * kWalkBlock, in_block = j % kWalkBlock;
   if (j % (2 * kWalkBlock) < kWalkBlock) return start_at(plan, warm + first + in_block, false);
-  return start_at(plan, first + in_block, true);
+  return start_at(plan, warm_walks + first + in_block, true);
 }
 
 }  // namespace hjcdik::HJCDIK_CORE

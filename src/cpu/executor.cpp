@@ -23,6 +23,10 @@ class LanesEngine final : public Engine {
   void search(SearchTask& task) override { lanes_.search(task); }
   void polish(PolishTask& task) override { lanes_.polish(task); }
   void evaluate(EvaluateTask& task) override { lanes_.evaluate(task); }
+  bool judge(JudgeTask& task) override {
+    lanes_.judge(task);
+    return true;
+  }
 
  private:
   const Lanes& lanes_;

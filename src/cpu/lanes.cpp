@@ -41,6 +41,15 @@ HJCDIK_FN Real load(const float* values) {
   return r;
 }
 
+using Integers = Traits<Real>::Int;
+HJCDIK_FN Integers load_int(const int* values) {
+  Integers r;
+  __builtin_memcpy(&r, values, sizeof r);
+  return r;
+}
+
+HJCDIK_FN void store(float* to, Real value) { __builtin_memcpy(to, &value, sizeof value); }
+
 HJCDIK_FN int lowest(unsigned bits) { return __builtin_ctz(bits); }
 
 // A target under search, and the lanes at work on it.
@@ -56,29 +65,34 @@ class SphereTeam {
   static constexpr int width = kWidth;
   static_assert(kWidth <= core::kSpherePadding);
 
-  explicit SphereTeam(const SphereTable<float>& robot) : robot_(robot) {
+  // Frames of the base and of all joints, and room for whole packs of them.
+  static constexpr int kFrames = kMaxDof + 1 + core::kSpherePadding - 1;
+
+  SphereTeam(const SphereTable<float>& robot, int dof) : robot_(robot), last_frame_(dof) {
     for (int lane = 0; lane < kWidth; lane++) set_lane(index_, lane, float(lane));
-    // place() may end with the last sphere.
-    for (int i = robot.spheres; i < robot.spheres + kWidth; i++)
-      place_[0][i] = place_[1][i] = place_[2][i] = kFarAway;
+    for (int g = 0; g < robot.groups + core::kSpherePadding; g++) {
+      const SphereGroup& group = robot.group[g < robot.groups ? g : 0];
+      bound_radius_[g] = group.radius;
+      bound_joint_[g] = group.joint;
+      for (int k = 0; k < 3; k++) bound_local_[k][g] = group.center[k];
+    }
   }
 
-  // frames: of one configuration, 12 numbers each: the columns of the rotation, then the origin.
-  void place(const float (*frames)[12]) {
-    for (int g = 0; g < robot_.groups; g++) {
-      const SphereGroup& group = robot_.group[g];
-      const float* f = frames[group.joint + 1];
-      // Lanes beyond the group's end are overwritten by the next group, and the padding stays far away.
-      for (int first = group.begin; first < group.end; first += kWidth) {
-        const Real x = load(robot_.x + first), y = load(robot_.y + first), z = load(robot_.z + first);
-        for (int k = 0; k < 3; k++) {
-          const Real value = Real(f[9 + k]) + (x * Real(f[k]) + (y * Real(f[3 + k]) + z * Real(f[6 + k])));
-          __builtin_memcpy(place_[k] + first, &value, sizeof value);
-        }
-      }
-      for (int k = 0; k < 3; k++) {
-        bound_[g][k] = f[9 + k] + (group.center[0] * f[k] + (group.center[1] * f[3 + k] + group.center[2] * f[6 + k]));
-      }
+  // frames: of one configuration; number k of frame j at frames[k][j], the columns of the rotation first.
+  void place(const float (*frames)[kFrames]) {
+    for (int first = 0; first < robot_.spheres; first += kWidth) {
+      const Vec3<Real> p = carried(frames, load_int(robot_.joint + first), load(robot_.x + first),
+                                   load(robot_.y + first), load(robot_.z + first));
+      store(place_[0] + first, p.x);
+      store(place_[1] + first, p.y);
+      store(place_[2] + first, p.z);
+    }
+    for (int first = 0; first < robot_.groups; first += kWidth) {
+      const Vec3<Real> p = carried(frames, load_int(bound_joint_ + first), load(bound_local_[0] + first),
+                                   load(bound_local_[1] + first), load(bound_local_[2] + first));
+      store(bound_[0] + first, p.x);
+      store(bound_[1] + first, p.y);
+      store(bound_[2] + first, p.z);
     }
   }
 
@@ -89,40 +103,86 @@ class SphereTeam {
   auto counts(int first, int end) const { return index_ < Real(float(end - first)); }
   Vec3<float> place(int i) const { return {place_[0][i], place_[1][i], place_[2][i]}; }
   float radius_of(int i) const { return robot_.radius[i]; }
-  Vec3<float> bound(int g) const { return {bound_[g][0], bound_[g][1], bound_[g][2]}; }
+  // Pairs come in the order of their first group, which is held against all groups at once.
+  u32 near_pairs(int first, float interest) const {
+    u32 near = 0, close = 0;
+    int of = -1;
+    for (int k = first; k < robot_.pairs && k < first + 32; k++) {
+      const int a = robot_.pair[k][0], b = robot_.pair[k][1];
+      if (a != of) close = close_groups(of = a, interest);
+      const bool hit =
+          b < 32 ? (close >> b & 1) != 0
+                 : are_near(robot_.group[a], robot_.group[b], bound(a), bound(b), interest);
+      near |= u32(hit) << (k - first);
+    }
+    return near;
+  }
   template <class Mask>
-  bool any(Mask mask) const {
-    return mask_bits(mask) != 0;
+  u32 bits(Mask mask) const {
+    return mask_bits(mask);
   }
-  float smallest(Real x) const {
-    float least = x[0];
-    for (int lane = 1; lane < kWidth; lane++) least = min(least, x[lane]);
-    return least;
-  }
+  Vec3<float> bound(int g) const { return {bound_[0][g], bound_[1][g], bound_[2][g]}; }
+  float smallest(Real x) const { return least(x); }
 
  private:
   const SphereTable<float>& robot_;
+  // Points in the frames of their joints (-1: the base's), to the base's frame.
+  Vec3<Real> carried(const float (*frames)[kFrames], Integers joint, Real x, Real y, Real z) const {
+    Real f[12];
+    for (int k = 0; k < 12; k++) f[k] = look_up(frames[k], joint);
+    return {f[9] + (x * f[0] + (y * f[3] + z * f[6])), f[10] + (x * f[1] + (y * f[4] + z * f[7])),
+            f[11] + (x * f[2] + (y * f[5] + z * f[8]))};
+  }
+
+  // Number joint + 1 of a row of frames, lane by lane.
+  Real look_up(const float* row, Integers joint) const {
+    const Integers index = joint + 1;
+    Real value = shuffle(load(row), index);
+    for (int block = kWidth; block <= last_frame_; block += kWidth)
+      value = select(index >= block, shuffle(load(row + block), index), value);
+    return value;
+  }
+
+  // Bit b: whether group b, of the first 32, is near group a.
+  u32 close_groups(int a, float interest) const {
+    u32 close = 0;
+    const Vec3<float> at = bound(a);
+    const Real reach_a(robot_.group[a].radius + interest);
+    for (int first = 0; first < 32 && first < robot_.groups; first += kWidth) {
+      const Real x = load(bound_[0] + first) - Real(at.x), y = load(bound_[1] + first) - Real(at.y),
+                 z = load(bound_[2] + first) - Real(at.z), reach = load(bound_radius_ + first) + reach_a;
+      close |= mask_bits(x * x + y * y + z * z < reach * reach) << first;
+    }
+    return close;
+  }
+
   Real index_;
   alignas(64) float place_[3][kMaxSpheres + 2 * core::kSpherePadding];
-  float bound_[kMaxSpheres][3];
+  alignas(64) float bound_[3][kMaxSpheres + core::kSpherePadding];
+  alignas(64) float bound_radius_[kMaxSpheres + core::kSpherePadding];
+  alignas(64) float bound_local_[3][kMaxSpheres + core::kSpherePadding];
+  alignas(64) int bound_joint_[kMaxSpheres + core::kSpherePadding];
+  int last_frame_;
 };
 
 // What only searches that judge their finds need.
 struct Judge {
-  explicit Judge(const CollisionTask& task) : task(task), team(task.robot) {
+  Judge(const CollisionTask& task, int dof) : task(task), team(task.robot, dof) {
     walking = stepping = Real(0.0f);
   }
 
   const CollisionTask& task;
   SphereTeam team;
   Frame<Real> frames[kMaxDof + 1];
-  float lane_frames[kMaxDof + 1][12];
+  alignas(64) float lane_frames[12][SphereTeam::kFrames];
   // The lanes' walks: where they began, the step to make next, and whether it is made in this iteration.
   Real origin[kMaxDof], way[kMaxDof], along[kMaxDof], moved[kMaxDof];
   Real walking, stepping;
   int way_back[kWidth], points[kWidth], corrections[kWidth];
   bool walk_job[kWidth];
-  float self = 0, world = 0;  // clearances of the lane judged last
+  // Of the lane judged last.
+  float clearance = 0;
+  bool hits_self = false, hits_world = false;
 };
 struct NoJudge {};
 template <bool kJudged>
@@ -166,10 +226,15 @@ class Search {
         task_.damping_floor};
     StepReport<Real> report;
     if constexpr (kJudged) {
+      // The lanes that make no step get the same from both.
       const auto stepping = judge_.stepping > Real(0.0f);
-      for (int i = 0; i < dof_; i++) judge_.along[i] = select(stepping, judge_.way[i], Real(0.0f));
-      report = levenberg_marquardt_step(chain_, load_frame(start_), weights, q_, next, axes_, judge_.along,
-                                        judge_.moved);
+      if (any(stepping)) {
+        for (int i = 0; i < dof_; i++) judge_.along[i] = select(stepping, judge_.way[i], Real(0.0f));
+        report = levenberg_marquardt_step(chain_, load_frame(start_), weights, q_, next, axes_, judge_.along,
+                                          judge_.moved);
+      } else {
+        report = levenberg_marquardt_step(chain_, load_frame(start_), weights, q_, next, axes_);
+      }
     } else {
       report = levenberg_marquardt_step(chain_, load_frame(start_), weights, q_, next, axes_);
     }
@@ -226,7 +291,7 @@ class Search {
 
   static typename JudgeOf<kJudged>::Type make_judge(SearchTask& task) {
     if constexpr (kJudged) {
-      return Judge(*task.collision);
+      return Judge(*task.collision, task.chain->dof);
     } else {
       return NoJudge{};
     }
@@ -241,24 +306,33 @@ class Search {
 
   // The lane's clearances; free as far as float32 can tell.
   bool is_free(int lane) {
+    if (!judge_.task.judges) {
+      judge_.clearance = -kCollides;
+      return true;
+    }
     for (int i = 0; i <= dof_; i++) {
       const Frame<Real>& f = judge_.frames[i];
       const Vec3<Real>* columns[4] = {&f.x, &f.y, &f.z, &f.p};
       for (int k = 0; k < 4; k++) {
-        judge_.lane_frames[i][3 * k] = columns[k]->x[lane];
-        judge_.lane_frames[i][3 * k + 1] = columns[k]->y[lane];
-        judge_.lane_frames[i][3 * k + 2] = columns[k]->z[lane];
+        judge_.lane_frames[3 * k][i] = columns[k]->x[lane];
+        judge_.lane_frames[3 * k + 1][i] = columns[k]->y[lane];
+        judge_.lane_frames[3 * k + 2][i] = columns[k]->z[lane];
       }
     }
     judge_.team.place(judge_.lane_frames);
     const CollisionTask& c = judge_.task;
     const int world = state(slots_[lane_slot_[lane]]).world;
     const float slack = c.worlds.worlds[world].slack, interest = kInterest + slack;
-    judge_.self = c.self ? self_clearance(judge_.team, c.robot, interest) : interest;
-    judge_.world = world_clearance(judge_.team, c.robot, c.worlds, world, interest + c.margin) - c.margin;
-    return judge_.self >= -slack && judge_.world >= -slack;
+    Real self(interest);
+    if (c.self) self = self_clearance(judge_.team, c.robot, interest);
+    const Real outside =
+        world_clearance(judge_.team, c.robot, c.worlds, world, interest + c.margin) - Real(c.margin);
+    judge_.clearance = least(min(self, outside));
+    if (judge_.clearance >= -slack - kSureDepth) return true;
+    judge_.hits_self = least(self) < 0;
+    judge_.hits_world = least(outside) < 0;
+    return false;
   }
-  float lane_clearance() const { return min(judge_.self, judge_.world); }
 
   // The end of a job that is not on a walk: a hit if it is free. What collides is kept among the near hits,
   // and where the job is a walk, it begins.
@@ -273,14 +347,14 @@ class Search {
     if (!in_band) return finish_job(lane, false);
     const bool free = is_free(lane);
     if (!free) {
-      t.self_rejected += judge_.self < 0;
-      t.world_rejected += judge_.world < 0;
+      t.self_rejected += judge_.hits_self;
+      t.world_rejected += judge_.hits_world;
     }
     if (free && at_target) {
       add_hit(t, lane, lane_job_[lane]);
     } else {
       add_near_hit(t, lane, lane_job_[lane],
-                   free ? end_score(distance_[lane], angle_[lane]) : kCollides - lane_clearance());
+                   free ? end_score(distance_[lane], angle_[lane]) : kCollides - judge_.clearance);
     }
     finish_job(lane, free && at_target);
   }
@@ -534,7 +608,7 @@ class Search {
       for (int i = 0; i < dof_; i++)
         task_.hit_q[hit_row(t, r) * dof_ + i] = task_.hit_q[hit_row(t, r - 1) * dof_ + i];
     }
-    if constexpr (kJudged) judge_.task.hit_clearance[hit_row(t, place)] = lane_clearance();
+    if constexpr (kJudged) judge_.task.hit_clearance[hit_row(t, place)] = judge_.clearance;
     task_.hit_job[hit_row(t, place)] = job;
     copy_lane(lane, task_.hit_q + hit_row(t, place) * dof_);
   }
@@ -669,6 +743,107 @@ void evaluate(EvaluateTask& task) {
   }
 }
 
+// Configurations side by side, one a lane.
+class RowJudge {
+ public:
+  explicit RowJudge(const JudgeTask& task) : task_(task) {}
+
+  // Bits of the lanes, of those in `rows`, that are free for sure.
+  unsigned free_rows(const Real* q, const std::int32_t* world, unsigned rows) {
+    carrying_frames(*task_.chain, q, frames_);
+    const SphereTable<float>& robot = task_.robot;
+    for (int i = 0; i < robot.spheres; i++) {
+      place_[i] = transform(frames_[robot.joint[i] + 1],
+                            Vec3<Real>{Real(robot.x[i]), Real(robot.y[i]), Real(robot.z[i])});
+    }
+    free_ = rows;
+    // Lanes of one world at a time; mostly all are.
+    for (unsigned left = rows; left != 0;) {
+      const std::int32_t w = world[lowest(left)];
+      unsigned together = 0;
+      for (int lane = 0; lane < kWidth; lane++) together |= unsigned(world[lane] == w) << lane;
+      lanes_ = left & together;
+      room_ = 2 * task_.worlds.worlds[w].slack;
+      if (task_.self) judge_self();
+      judge_world(w);
+      left &= ~together;
+    }
+    return free_;
+  }
+
+ private:
+  void judge_self() {
+    const SphereTable<float>& robot = task_.robot;
+    for (int k = 0; k < robot.pairs; k++) {
+      const SphereGroup &a = robot.group[robot.pair[k][0]], &b = robot.group[robot.pair[k][1]];
+      const Vec3<Real> at_b = bound(b);
+      if (near(bound(a) - at_b, a.radius + b.radius) == 0) continue;
+      for (int i = a.begin; i < a.end; i++) {
+        if (near(place_[i] - at_b, robot.radius[i] + b.radius) == 0) continue;
+        for (int j = b.begin; j < b.end; j++)
+          free_ &= ~near(place_[i] - place_[j], robot.radius[i] + robot.radius[j]);
+      }
+    }
+  }
+
+  void judge_world(std::int32_t world) {
+    const WorldTable<float>& t = task_.worlds;
+    const WorldRange range = t.worlds[world];
+    for (int i = 0; i < task_.robot.world_spheres; i++) {
+      const float reach = task_.robot.radius[i] + task_.margin;
+      for (int n = range.begin; n < range.end;) {
+        const BoundingNode& node = t.nodes[n];
+        if (near(place_[i] - vector_of<Real>(node.center), node.radius + reach) == 0) {
+          n = node.skip;
+          continue;
+        }
+        n++;
+        for (int o = node.begin; o < node.end; o++) {
+          const Real distance = node.shape == core::kBoxes      ? distance_to(t.boxes[o], place_[i]).value
+                                : node.shape == core::kCapsules ? distance_to(t.capsules[o], place_[i]).value
+                                                                : distance_to(t.cylinders[o], place_[i]).value;
+          free_ &= ~(mask_bits(distance < Real(reach + room_)) & lanes_);
+        }
+      }
+    }
+  }
+
+  // Of the lanes at hand those, still free, that are nearer than `reach` or may be.
+  unsigned near(const Vec3<Real>& d, float reach) const {
+    const float within = max(reach + room_, 0.0f);
+    return mask_bits(dot(d, d) < Real(within * within)) & free_ & lanes_;
+  }
+  Vec3<Real> bound(const SphereGroup& g) const {
+    return transform(frames_[g.joint + 1], vector_of<Real>(g.center));
+  }
+
+  const JudgeTask& task_;
+  unsigned free_ = 0;   // lanes that collide with nothing so far
+  unsigned lanes_ = 0;  // those of the world at hand
+  float room_ = 0;
+  Frame<Real> frames_[kMaxDof + 1];
+  Vec3<Real> place_[kMaxSpheres];
+};
+
+void judge(JudgeTask& task) {
+  const int dof = task.chain->dof;
+  RowJudge judge(task);
+  for (int first = 0; first < task.count; first += kWidth) {
+    Real q[kMaxDof];
+    std::int32_t world[kWidth];
+    unsigned rows = 0;
+    for (int lane = 0; lane < kWidth; lane++) {
+      const int r = first + lane < task.count ? first + lane : first;
+      rows |= unsigned(first + lane < task.count) << lane;
+      world[lane] = task.world[r];
+      for (int i = 0; i < dof; i++) set_lane(q[i], lane, float(task.q[std::int64_t(r) * dof + i]));
+    }
+    const unsigned free = judge.free_rows(q, world, rows);
+    for (int lane = 0; lane < kWidth && first + lane < task.count; lane++)
+      task.free[first + lane] = (free >> lane & 1) != 0;
+  }
+}
+
 }  // namespace
 }  // namespace hjcdik::HJCDIK_CORE
 
@@ -681,5 +856,5 @@ namespace hjcdik::cpu {
 extern const Lanes HJCDIK_JOIN(lanes_, HJCDIK_ISA);
 const Lanes HJCDIK_JOIN(lanes_, HJCDIK_ISA) = {HJCDIK_TEXT(HJCDIK_ISA), hjcdik::HJCDIK_CORE::kWidth,
                                                hjcdik::HJCDIK_CORE::search, hjcdik::HJCDIK_CORE::polish,
-                                               hjcdik::HJCDIK_CORE::evaluate};
+                                               hjcdik::HJCDIK_CORE::evaluate, hjcdik::HJCDIK_CORE::judge};
 }  // namespace hjcdik::cpu

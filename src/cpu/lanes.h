@@ -12,6 +12,7 @@ struct Lanes {
   void (*search)(SearchTask&);
   void (*polish)(PolishTask&);
   void (*evaluate)(EvaluateTask&);
+  void (*judge)(JudgeTask&);
 };
 
 }  // namespace hjcdik::cpu

@@ -90,6 +90,10 @@ HJCDIK_FN PackInt<T, W> operator+(PackInt<T, W> a, int b) {
   return {a.v + b};
 }
 template <class T, int W>
+HJCDIK_FN PackMask<T, W> operator>=(PackInt<T, W> a, int b) {
+  return {a.v >= b};
+}
+template <class T, int W>
 HJCDIK_FN PackMask<T, W> operator!=(PackInt<T, W> a, int b) {
   return {a.v != b};
 }
@@ -165,6 +169,23 @@ HJCDIK_FN Pack<T, W> sqrt(Pack<T, W> x) {
   Pack<T, W> r;
   for (int l = 0; l < W; l++) r.set(l, sqrt(x[l]));
   return r;
+}
+
+// Lane l gets lane `from[l]` of x, modulo W.
+template <class T, int W>
+HJCDIK_FN Pack<T, W> shuffle(Pack<T, W> x, PackInt<T, W> from) {
+  return __builtin_shuffle(x.v, from.v);
+}
+
+// The smallest of the lanes.
+template <class T, int W>
+HJCDIK_FN T least(Pack<T, W> x) {
+  using Int = typename PackInt<T, W>::Vector;
+  Int lane{};
+  for (int l = 0; l < W; l++) lane[l] = l;
+#pragma GCC unroll 4
+  for (int away = W / 2; away > 0; away /= 2) x = min(x, Pack<T, W>(__builtin_shuffle(x.v, lane ^ away)));
+  return x[0];
 }
 
 }  // namespace hjcdik::HJCDIK_CORE

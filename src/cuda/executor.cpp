@@ -25,6 +25,11 @@ constexpr std::int64_t kPieceTargets = 65536;
 constexpr std::int64_t kDeviceTargets = std::int64_t{1} << 22;
 constexpr int kHostThreads = 8;
 constexpr std::int64_t kFewTargets = 2048;
+// Jobs of a target that a warp runs in one of the worker's rounds.
+constexpr std::int32_t kRoundJobs = 32;
+// Few targets look for a free configuration this far on one warp each. What is left is run by many.
+constexpr std::int64_t kFewJudged = 64;
+constexpr int kFewJobs = 2 * core::kWalks;
 // Ends of jobs brought to the host at once.
 constexpr std::int64_t kJobRows = std::int64_t{1} << 19;
 
@@ -358,6 +363,7 @@ struct Executor::Impl {
     p.collision = outputs.collision;
     p.count = u32(count);
     while (p.group > 1 && count * p.group > lanes) p.group /= 2;
+    if (problem.judged() && count <= kFewJudged) p.job_end = std::min(p.job_end, kFewJobs);
     const bool all_at_once = count * p.group <= lanes;
     const bool pause = p.group < 32 && p.job_end > kPauseJob;
     if (!all_at_once) {
@@ -558,22 +564,25 @@ class RoundsEngine final : public Engine {
       const TargetState& t = task.targets[task.order[i]];
       if (t.next_job < t.job_end) active_.push_back(i);
     }
+    // More jobs a target in later rounds: those that are left are the hard ones.
+    std::int32_t more = kRoundJobs;
     while (!active_.empty()) {
       still_.clear();
-      // More jobs a target in later rounds: those that are left are the hard ones.
       std::int32_t jobs = 1;
       for (const std::int32_t i : active_) {
         const TargetState& t = task.targets[task.order[i]];
-        const std::int64_t wanted =
-            task.job_errors != nullptr || t.need == 0 ? t.job_end : 2 * std::int64_t(t.need - t.hits);
+        const std::int64_t wanted = task.job_errors != nullptr || t.need == 0
+                                        ? t.job_end
+                                        : std::max<std::int64_t>(more, 2 * std::int64_t(t.need - t.hits));
         jobs = std::int32_t(
             std::max<std::int64_t>(jobs, std::min<std::int64_t>(wanted, t.job_end - t.next_job)));
       }
-      jobs = std::int32_t(std::min<std::int64_t>((jobs + 31) / 32 * 32, kJobRows));
+      jobs = std::int32_t(std::min<std::int64_t>((jobs + kRoundJobs - 1) / kRoundJobs * kRoundJobs, kJobRows));
       const std::size_t piece = std::size_t(std::max<std::int64_t>(1, kJobRows / jobs));
       for (std::size_t first = 0; first < active_.size(); first += piece) {
         run_jobs(task, first, std::min(piece, active_.size() - first), jobs, dof);
       }
+      more = std::min(4 * more, std::int32_t(kJobRows / std::int64_t(active_.size())));
       std::swap(active_, still_);
     }
     for (std::int32_t i = 0; i < task.count; i++) keep_nearest(task, i, dof);
@@ -604,31 +613,36 @@ class RoundsEngine final : public Engine {
   // Runs the next `jobs` jobs of some targets to their ends and takes what they found in job order.
   void run_jobs(SearchTask& task, std::size_t first, std::size_t count, std::int32_t jobs, std::int64_t dof) {
     const Driver& d = impl_.driver();
-    const std::int64_t n = std::int64_t(count), warm_targets = task.warm_target_stride > 0 ? n : 1;
+    // An entry is a warp's: kRoundJobs jobs of a target.
+    const std::int64_t each = jobs / kRoundJobs, n = std::int64_t(count) * each,
+                       warm_rows = task.plan.warm_rows,
+                       warm_targets = task.warm_target_stride > 0 ? n : 1;
     Layout in;
     const auto starts = in.add<float>(n * 12);
     const auto ranges = in.add<int>(2 * n);
-    const auto warm = in.add<float>(task.plan.warm_rows > 0 ? warm_targets * task.plan.warm_rows * dof : 0);
+    const auto warm = in.add<float>(warm_targets * warm_rows * dof);
     const auto next = in.add<u32>(1);
     const auto worlds = in.add<int>(n);
     Layout out;
-    const auto job_q = out.add<float>(n * jobs * dof);
-    const auto job_errors = out.add<float>(2 * n * jobs);
-    const auto job_clearance = out.add<float>(task.collision != nullptr ? 2 * n * jobs : 0);
+    const auto job_q = out.add<float>(n * kRoundJobs * dof);
+    const auto job_errors = out.add<float>(2 * n * kRoundJobs);
+    const auto job_clearance = out.add<float>(task.collision != nullptr ? 2 * n * kRoundJobs : 0);
     s_.rows.reserve(in.size());
     s_.jobs.reserve(out.size());
     s_.staging.reserve(std::max(in.size(), out.size()));
     char* host = static_cast<char*>(s_.staging.data());
-    for (std::int64_t k = 0; k < n; k++) {
-      const std::int32_t target = task.order[active_[first + std::size_t(k)]];
+    for (std::int64_t e = 0; e < n; e++) {
+      const std::int32_t target = task.order[active_[first + std::size_t(e / each)]];
       const TargetState& t = task.targets[target];
-      std::memcpy(host + starts + std::size_t(k) * 48, t.start, 48);
-      const int range[2] = {t.next_job, t.next_job + std::min(jobs, t.job_end - t.next_job)};
-      std::memcpy(host + ranges + std::size_t(k) * 8, range, 8);
-      std::memcpy(host + worlds + std::size_t(k) * 4, &t.world, 4);
-      if (task.plan.warm_rows > 0 && (k == 0 || task.warm_target_stride > 0)) {
-        std::memcpy(host + warm + std::size_t(k * task.plan.warm_rows * dof) * 4,
-                    task.warm + target * task.warm_target_stride, std::size_t(task.plan.warm_rows * dof) * 4);
+      std::memcpy(host + starts + std::size_t(e) * 48, t.start, 48);
+      const std::int64_t begin = t.next_job + e % each * kRoundJobs;
+      const int range[2] = {int(std::min<std::int64_t>(begin, t.job_end)),
+                            int(std::min<std::int64_t>(begin + kRoundJobs, t.job_end))};
+      std::memcpy(host + ranges + std::size_t(e) * 8, range, 8);
+      std::memcpy(host + worlds + std::size_t(e) * 4, &t.world, 4);
+      if (warm_rows > 0 && (e == 0 || task.warm_target_stride > 0)) {
+        std::memcpy(host + warm + std::size_t(e * warm_rows * dof) * 4,
+                    task.warm + target * task.warm_target_stride, std::size_t(warm_rows * dof) * 4);
       }
     }
     std::memset(host + next, 0, sizeof(u32));
@@ -642,7 +656,7 @@ class RoundsEngine final : public Engine {
     p.plan = task.plan;
     p.next = reinterpret_cast<u32*>(base + next);
     p.count = u32(n);
-    p.jobs = jobs;
+    p.jobs = kRoundJobs;
     p.job_q = reinterpret_cast<float*>(s_.jobs.address() + job_q);
     p.job_errors = reinterpret_cast<float*>(s_.jobs.address() + job_errors);
     if (task.collision != nullptr) {
@@ -655,12 +669,12 @@ class RoundsEngine final : public Engine {
                  s_.stream, p);
     check(d.MemcpyDtoHAsync(host, s_.jobs.address(), out.size(), s_.stream), "cuMemcpyDtoHAsync");
     check(d.StreamSynchronize(s_.stream), "solving");
-    task.lane_iterations += n * jobs;  // an upper bound of starts; iterations are not counted on the GPU
+    task.lane_iterations += n * kRoundJobs;  // an upper bound of starts; iterations are not counted on the GPU
 
     const auto* all_q = reinterpret_cast<const float*>(host + job_q);
     const auto* errors = reinterpret_cast<const float*>(host + job_errors);
     const auto* clearances = reinterpret_cast<const float*>(host + job_clearance);
-    for (std::int64_t k = 0; k < n; k++) {
+    for (std::int64_t k = 0; k < std::int64_t(count); k++) {
       const std::int32_t i = active_[first + std::size_t(k)], target = task.order[i];
       TargetState& t = task.targets[target];
       const std::int32_t begin = t.next_job, end = begin + std::min(jobs, t.job_end - begin);
@@ -685,7 +699,7 @@ class RoundsEngine final : public Engine {
           const float self = clearances[2 * row], outside = clearances[2 * row + 1],
                       slack = task.collision->worlds.worlds[t.world].slack;
           clearance = std::min(self, outside);
-          if (clearance < -slack) {
+          if (clearance < -slack - core::kSureDepth) {
             t.self_rejected += self < 0;
             t.world_rejected += outside < 0;
             hit = false;

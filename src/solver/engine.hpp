@@ -11,6 +11,8 @@ class Engine {
   virtual void search(SearchTask& task) = 0;
   virtual void polish(PolishTask& task) = 0;
   virtual void evaluate(EvaluateTask& task) = 0;
+  // False where the engine has no way that beats judging hits in the search.
+  virtual bool judge(JudgeTask&) { return false; }
 };
 
 }  // namespace hjcdik

@@ -46,7 +46,6 @@ Contact deepest(const model::Chain& chain, const double* q, const CollisionRule&
                          worst = {clearance, (1 / std::max(length, 1e-12)) * d, pose.team.place(one),
                                   pose.team.place(other), pose.robot.joint[one], pose.robot.joint[other]};
                        }
-                       return worst.clearance;
                      });
   }
   core::visit_world(pose.team, pose.robot, rule.worlds->table_f64(), world, worst.clearance + rule.margin,

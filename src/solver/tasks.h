@@ -25,12 +25,13 @@ struct TargetState {
 };
 
 // Searches that judge what they find. A hit is then a configuration that converged and that float32 finds
-// free, or cannot tell.
+// free, cannot tell, or in collision no deeper than the polish might mend.
 struct CollisionTask {
   core::SphereTable<float> robot;
   core::WorldTable<float> worlds;
   float margin;  // to obstacles, m
   bool self;     // whether self pairs count
+  bool judges;   // else whatever converges is a hit, with a clearance of -kCollides
   float* hit_clearance;  // per hit: the smaller of self clearance and that to the world less the margin, m
 };
 
@@ -98,6 +99,19 @@ struct EvaluateTask {
   double* tool;                // out, per row: tool in the target's frame, 12 numbers as start
   double* distance;            // out, per row, m
   double* angle;               // out, per row, rad
+};
+
+// Many configurations at once, one a lane.
+struct JudgeTask {
+  const core::ChainConstants<float>* chain;
+  core::SphereTable<float> robot;
+  core::WorldTable<float> worlds;
+  float margin;  // to obstacles, m
+  bool self;
+  std::int32_t count;
+  const double* q;            // per row: dof values
+  const std::int32_t* world;  // per row
+  bool* free;                 // out, per row: free, beyond what float32 may be off
 };
 
 }  // namespace hjcdik

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <numbers>
 #include <vector>
 
@@ -17,6 +18,11 @@ namespace {
 
 // Two rows nearer than this in every joint are one, whatever distinct_rad says.
 constexpr double kSameConfiguration = 1e-7;
+
+// From so many targets on, their first hits are judged together.
+constexpr std::int64_t kManyTargets = 32;
+// The polish moved no point farther than this, m: less than kSureDepth, so that no search would reject its hit.
+constexpr double kLittleMoved = 5e-4;
 
 // Hits of one target polished in one go while it looks for several rows.
 constexpr std::int64_t kRoundHits = 256;
@@ -77,6 +83,7 @@ struct Worker::Impl {
     count_ = count;
     begin();
     warm_starts();
+    if (judged_ && count_ >= kManyTargets && rows_wanted_ == 1 && plan_.warm_rows == 0) first_hits();
     search_and_polish();
     for (std::int64_t t = 0; t < count_; t++) {
       if (found_[t] == 0) approximate(t);
@@ -143,17 +150,69 @@ struct Worker::Impl {
     return hjcdik::is_free(*chain_, q, problem_->rule(), states_[t].world);
   }
 
-  // Whether a polished hit is free: what the search saw decides where the polish cannot have changed it.
-  bool hit_is_free(std::int64_t t, std::int64_t hit, const double* q) const {
+  // No sphere moved farther than this between a hit and its polished row, m.
+  double moved_by_polish(std::int64_t hit, const double* q) const {
     double moved = 0;
     for (int i = 0; i < dof_; i++) {
       const double d = std::abs(q[i] - double(hit_q_[hit * dof_ + i]));
-      const bool turns = !chain_->constants.joint[i].prismatic;
-      moved += turns ? chain_->sphere_tables.lever * std::min(d, std::abs(std::remainder(d, 2 * std::numbers::pi)))
-                     : d;
+      if (chain_->constants.joint[i].prismatic) {
+        moved += d;
+      } else {
+        const double angle = d < 1 ? d : std::abs(std::remainder(d, 2 * std::numbers::pi));
+        moved += chain_->sphere_tables.lever * angle;
+      }
     }
+    return moved;
+  }
+
+  // Most targets' first starts that converge are free. Where that can be told of many at once it is a fraction
+  // of the price; what it can't be told of is left to the search that judges, which answers the same.
+  void first_hits() {
+    std::int32_t active = 0;
+    for (std::int32_t t = 0; t < count_; t++) {
+      states_[t].job_end = std::min(job_end_[t], core::kWalkBlock);
+      states_[t].need = 1;
+      order_[active++] = t;
+    }
+    search(active, nullptr, nullptr, false);
+    scratch_.resize(active, dof_);
+    std::int64_t rows = 0;
+    row_hit_.resize(std::size_t(active));
+    row_world_.resize(std::size_t(active));
+    row_free_ = std::make_unique<bool[]>(std::size_t(active));
+    for (std::int32_t t = 0; t < active; t++) {
+      if (states_[t].hits == 0) continue;
+      const std::int64_t hit = std::int64_t(t) * capacity_;
+      load(scratch_, rows, t, &hit_q_[hit * dof_], hit_job_[hit]);
+      row_world_[rows] = states_[t].world;
+      row_hit_[rows++] = hit;
+    }
+    finish_rows(scratch_, rows);
+    const CollisionRule rule = problem_->rule();
+    JudgeTask task{&chain_->constants_f32,
+                   chain_->sphere_tables.f32.table(),
+                   rule.worlds->table_f32(),
+                   float(rule.margin),
+                   rule.self,
+                   std::int32_t(rows),
+                   scratch_.q.data(),
+                   row_world_.data(),
+                   row_free_.get()};
+    const bool judged = engine_->judge(task);
+    for (std::int64_t r = 0; r < rows && judged; r++) {
+      const std::int64_t t = row_hit_[r] / capacity_;
+      if (row_free_[std::size_t(r)] && converged(scratch_, r, converged_) &&
+          moved_by_polish(row_hit_[r], &scratch_.q[r * dof_]) < kLittleMoved) {
+        add_to_pool(t, scratch_, r, scratch_.job[r]);
+      }
+    }
+    for (std::int32_t t = 0; t < active; t++) states_[t].next_job = 0;
+  }
+
+  // Whether a polished hit is free: what the search saw decides where the polish cannot have changed it.
+  bool hit_is_free(std::int64_t t, std::int64_t hit, const double* q) const {
     const double slack = problem_->worlds->ranges[std::size_t(states_[t].world)].slack;
-    return double(hit_clearance_[hit]) > moved + slack || is_free(t, q);
+    return double(hit_clearance_[hit]) > moved_by_polish(hit, q) + slack || is_free(t, q);
   }
 
   // What the search took for free, and is not in float64.
@@ -218,7 +277,7 @@ struct Worker::Impl {
     for (std::int32_t t = 0; t < count_; t++) {
       states_[t].job_end = warm > 0 ? warm : job_end_[t];
       states_[t].need = warm > 0 ? warm : rows_wanted_;
-      order_[active++] = t;
+      if (found_[t] < rows_wanted_ || warm > 0) order_[active++] = t;
     }
     while (active > 0) {
       search(active, nullptr);
@@ -284,13 +343,13 @@ struct Worker::Impl {
     }
   }
 
-  void search(std::int32_t active, float* job_errors, float* job_q = nullptr) {
+  void search(std::int32_t active, float* job_errors, float* job_q = nullptr, bool judges = true) {
     const auto& o = *options_;
     SearchTask task{};
     CollisionTask collision{};
     if (judged_ && job_errors == nullptr) {
       collision = {chain_->sphere_tables.f32.table(), problem_->worlds->table_f32(),
-                   float(o.collision_margin_m), o.self_collision, hit_clearance_.data()};
+                   float(o.collision_margin_m), o.self_collision, judges, hit_clearance_.data()};
       task.collision = &collision;
     }
     task.job_q = job_q;
@@ -711,11 +770,9 @@ struct Worker::Impl {
 
   // Starts as they are among the first `jobs` jobs.
   std::int32_t starts_before(std::int32_t jobs) const {
-    if (plan_.walks == 0) return jobs;
     std::int32_t starts = 0;
-    for (std::int32_t job = 0; job < std::min(jobs, plan_.warm_rows + 2 * plan_.walks); job++)
-      starts += !core::start_of_job(plan_, job).walk;
-    return starts + std::max(0, jobs - plan_.warm_rows - 2 * plan_.walks);
+    for (std::int32_t job = 0; job < jobs; job++) starts += !core::start_of_job(plan_, job).walk;
+    return starts;
   }
 
   // Where a start begins, as the search does it but for the first, which is the nearest of the seed table.
@@ -751,6 +808,8 @@ struct Worker::Impl {
       near_found_;  // rows in the pool; of these distinct; not converged
   std::vector<float> hit_q_, hit_clearance_, near_q_, near_score_;
   std::vector<std::int64_t> row_hit_;
+  std::vector<std::int32_t> row_world_;
+  std::unique_ptr<bool[]> row_free_;
   std::vector<std::int32_t> hit_job_, near_job_;
   std::vector<float> reject_score_;
   std::vector<double> reject_q_;

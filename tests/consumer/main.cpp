@@ -7,7 +7,10 @@ int main() {
   const hjcdik::Solver solver(hjcdik::Robot::preset("panda"));
   const hjcdik::Robot& robot = solver.robot();
   const std::vector<hjcdik::Pose> targets = solver.sample_targets(50);
-  const hjcdik::Result result = solver.solve({targets[0].data(), static_cast<std::int64_t>(targets.size())});
+  hjcdik::SolveOptions options;
+  options.collision = hjcdik::Collision::none;  // sampled targets may be reached in collision only
+  const hjcdik::Result result =
+      solver.solve({targets[0].data(), static_cast<std::int64_t>(targets.size())}, options);
 
   int solved = 0;
   for (std::size_t t = 0; t < targets.size(); ++t) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/halton.h"
+#include "core/jobs.h"
 #include "core/random.h"
 #include "support.hpp"
 
@@ -150,7 +151,11 @@ TEST(StartOfJob, EnumeratesAllStarts) {
         std::set<std::pair<int, int>> seen;
         int last_candidate = 0;
         for (int job = 0; job < candidates * starts; job++) {
-          const auto [candidate, start] = core::start_of_job(job, warm, starts);
+          const core::JobPlan plan{candidates * starts, starts, warm, 0};
+          const auto [candidate, start, is_warm, is_first, walk] = core::start_of_job(plan, job);
+          ASSERT_EQ(is_warm, job < warm);
+          ASSERT_EQ(is_first, job == warm);
+          ASSERT_FALSE(walk);
           ASSERT_GE(candidate, 0);
           ASSERT_LT(candidate, candidates);
           ASSERT_GE(start, 0);

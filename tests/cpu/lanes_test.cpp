@@ -23,7 +23,7 @@ struct Search {
   SearchTask task{};
   std::vector<TargetState> states;
   std::vector<std::int32_t> order, hit_job, near_job;
-  std::vector<float> hit_q, near_q, near_score, warm;
+  std::vector<float> hit_q, near_q, near_score, warm, job_q;
 
   Search(const Robot& robot, const std::vector<Pose>& targets, int jobs, int need, int capacity)
       : chain(robot.chain()), seeds(robot.chain(), 1337) {
@@ -57,7 +57,7 @@ struct Search {
     task.position_tolerance = 3e-6f * std::max(1.0f, length);
     task.orientation_tolerance = 1e-5f;
     task.seed = 1337;
-    task.starts_per_candidate = 1;
+    task.plan = {jobs, 1, 0, 0};
     task.iterations = 20;
     task.hit_capacity = task.near_capacity = capacity;
   }
@@ -84,6 +84,8 @@ struct Search {
     task.seed_pose = seeds.pose[0];
     task.seed_q = seeds.q.data();
     task.job_errors = job_errors;
+    if (job_errors != nullptr) job_q.resize(std::size_t(task.plan.jobs()) * dof());
+    task.job_q = job_q.data();
     lanes.search(task);
   }
 
@@ -186,8 +188,7 @@ TEST_P(EveryIsa, JobsStartWhereTheyShould) {
       Search search(robot, targets, jobs, 1, jobs);
       const auto& chain = search.chain.constants_f32;
       for (int i = 0; i < warm_rows * robot.dof(); i++) search.warm.push_back(0.01f * float(i) - 0.5f);
-      search.task.warm_rows = warm_rows;
-      search.task.starts_per_candidate = starts;
+      search.task.plan = {jobs, starts, warm_rows, 0};
       search.task.iterations = 0;
       search.run(lanes());
       for (std::size_t t = 0; t < targets.size(); t++) {
@@ -197,9 +198,9 @@ TEST_P(EveryIsa, JobsStartWhereTheyShould) {
           ASSERT_EQ(ends[std::size_t(job)].first, job);
           const std::vector<float>& q = ends[std::size_t(job)].second;
           if (job == warm_rows) continue;
-          const auto [candidate, start] = core::start_of_job(job, warm_rows, starts);
-          const core::u32 stream = core::start_stream(1337, core::u32(candidate), core::u32(start));
-          const float spread = core::start_spread(core::u32(candidate), core::u32(start));
+          const core::Start s = core::start_of_job(search.task.plan, job);
+          const core::u32 stream = core::start_stream(1337, core::u32(s.candidate), core::u32(s.start));
+          const float spread = core::start_spread(core::u32(s.candidate), core::u32(s.start));
           for (std::size_t i = 0; i < dof; i++) {
             const float expected = job < warm_rows
                                        ? search.warm[std::size_t(job) * dof + i]
@@ -327,7 +328,7 @@ TEST_P(EveryIsa, WarmStartsAreJobsOfTheirOwn) {
     const auto& limits = search.chain.constants_f32.joint[k % 6];
     search.warm.push_back(std::clamp(float(solutions[k]) + 0.01f, limits.lower, limits.upper));
   }
-  search.task.warm_rows = 1;
+  search.task.plan.warm_rows = 1;
   search.task.warm_target_stride = 6;
   search.run(lanes());
   for (std::size_t t = 0; t < targets.size(); t++) {
@@ -403,7 +404,7 @@ TEST(Isa, AllSolveAndAgree) {
       const Solver solver(Robot::preset(name), {.threads = 1, .isa = isa});
       EXPECT_EQ(solver.isa(), isa);
       targets = solver.sample_targets(few(500), 4);
-      results.push_back(solver.solve(TargetView{targets[0].data(), std::int64_t(targets.size())}));
+      results.push_back(solver.solve(TargetView{targets[0].data(), std::int64_t(targets.size())}, open()));
     }
     std::size_t same = 0;
     for (const Result& result : results) {
@@ -430,7 +431,7 @@ TEST(Isa, AllSolveAndAgree) {
 TEST(Isa, SubnormalsSurvive) {
   for (const std::string& isa : available_isas()) {
     const Solver solver(Robot::preset("ur5e"), {.isa = isa});
-    solver.solve(solver.sample_targets(1)[0]);
+    solver.solve(solver.sample_targets(1)[0], open());
     volatile float small = 1e-39f;
     volatile double smaller = 1e-310;
     EXPECT_GT(small * 0.5f, 0.0f);

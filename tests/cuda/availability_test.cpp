@@ -12,7 +12,7 @@ void expect_refused(const std::vector<std::string>& parts) {
   const Solver solver(Robot::preset("panda"));
   EXPECT_EQ(solver.device(), "cpu");
   EXPECT_EQ(solver.compiler(), "");
-  const Result result = solver.solve(solver.sample_targets(1)[0]);
+  const Result result = solver.solve(solver.sample_targets(1)[0], open());
   EXPECT_EQ(result.outcome[0], Outcome::solved);
   for (const std::string& part : parts) {
     EXPECT_CONTAINS(asked, part);

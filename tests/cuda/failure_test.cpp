@@ -193,7 +193,7 @@ TEST(Failure, lost_device) {
         EXPECT_CONTAINS(message_of<DeviceError>([] { Solver(Robot::preset("ur5e"), {.device = "cuda:0"}); }),
                         "restart the process");
         const Solver cpu(Robot::preset("panda"), {.device = "cpu"});
-        EXPECT_EQ(cpu.solve(cpu.sample_targets(1)[0]).outcome[0], Outcome::solved);
+        EXPECT_EQ(cpu.solve(cpu.sample_targets(1)[0], open()).outcome[0], Outcome::solved);
       });
     }
   }

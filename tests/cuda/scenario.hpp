@@ -171,7 +171,7 @@ class Work {
 
   std::int64_t count() const { return count_; }
 
-  SolveOptions options;
+  SolveOptions options = open();
 
  protected:
   static constexpr int kDof = 7;

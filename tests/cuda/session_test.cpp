@@ -126,7 +126,7 @@ TEST(Session, forked_child) {
       const Solver cpu(Robot::preset("panda"));
       EXPECT_EQ(cpu.device(), "cpu");
       EXPECT_CONTAINS(cpu.gpu_refusal(), "spawn");
-      EXPECT_EQ(cpu.solve(cpu.sample_targets(1)[0]).outcome[0], Outcome::solved);
+      EXPECT_EQ(cpu.solve(cpu.sample_targets(1)[0], open()).outcome[0], Outcome::solved);
       { const Solver gone = std::move(solver); }
       EXPECT_EQ(fake.calls, calls) << "the child touched the parent's GPU";
     });
@@ -151,9 +151,9 @@ TEST(Session, progress_counts_targets) {
     const Solver solver = gpu_solver(2);
     const std::int64_t n = 200000;
     std::vector<Pose> targets(std::size_t(n), Pose{0.5, 0, 0.25, 1, 0, 0, 0});
-    Result result = solver.solve(TargetView{targets[0].data(), n});
+    Result result = solver.solve(TargetView{targets[0].data(), n}, open());
     std::vector<std::int64_t> seen;
-    solver.solve_into({targets[0].data(), n}, {},
+    solver.solve_into({targets[0].data(), n}, open(),
                       {result.q.data(), result.pose.data(), result.pos_err_m.data(),
                        result.ori_err_rad.data(), result.count.data(), result.outcome.data()},
                       [&](std::int64_t done) { seen.push_back(done); });

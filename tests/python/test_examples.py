@@ -24,10 +24,10 @@ def test_example(path: Path) -> None:
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) >= 4
+    assert len(EXAMPLES) >= 5
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/robots.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/collision.md", "docs/robots.md"])
 def test_python_in_the_documentation_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / name).read_text(), re.DOTALL | re.MULTILINE)
     assert blocks

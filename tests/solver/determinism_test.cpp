@@ -48,7 +48,7 @@ TEST_P(DeterminismOf, SameBitsHoweverTheTargetsAreCut) {
       const Solver one(Robot::preset(name), {.threads = 1, .isa = GetParam()});
       const std::vector<Pose> targets = mixed_targets(one, rows == 1 ? few(1000) : few(200));
       const std::int64_t count = std::int64_t(targets.size());
-      SolveOptions options{.num_solutions = rows, .batch_size = 100, .stats = rows != 17};
+      SolveOptions options = open({.num_solutions = rows, .batch_size = 100, .stats = rows != 17});
       const Result all = one.solve(view(targets), options);
       for (const int threads : {2, 4, 7}) {
         const Solver many(Robot::preset(name), {.threads = threads, .isa = GetParam()});
@@ -78,8 +78,8 @@ TEST_P(DeterminismOf, SameBitsWithWarmStarts) {
     constexpr std::int64_t k = 3;
     const std::vector<double> q_init = one.sample_configurations(std::int64_t(targets.size()) * k, 22);
     for (const std::int64_t rows : {1, 5}) {
-      SolveOptions options{
-          .num_solutions = rows, .batch_size = 50, .q_init = q_init.data(), .q_init_rows = k};
+      SolveOptions options =
+          open({.num_solutions = rows, .batch_size = 50, .q_init = q_init.data(), .q_init_rows = k});
       options.q_init_per_target = true;
       const Result all = one.solve(view(targets), options);
       ASSERT_TRUE(same_result(four.solve(view(targets), options), all));
@@ -101,11 +101,11 @@ TEST_P(DeterminismOf, SameBitsWithSweepsAndWithoutPolish) {
   const std::vector<Pose> targets = mixed_targets(one, few(200));
   for (const CoarseOrder order : {CoarseOrder::sweep, CoarseOrder::greedy}) {
     for (const Precision precision : {Precision::automatic, Precision::fp32}) {
-      const SolveOptions options{.num_solutions = 2,
-                                 .batch_size = 20,
-                                 .precision = precision,
-                                 .coarse_sweeps = 1,
-                                 .coarse_order = order};
+      const SolveOptions options = open({.num_solutions = 2,
+                                         .batch_size = 20,
+                                         .precision = precision,
+                                         .coarse_sweeps = 1,
+                                         .coarse_order = order});
       const Result all = one.solve(view(targets), options);
       ASSERT_TRUE(same_result(four.solve(view(targets), options), all));
       for (std::size_t t = 0; t < targets.size(); t += 7) {
@@ -121,9 +121,9 @@ TEST(Determinism, FewerRowsAreAPrefix) {
   for (const std::string& name : preset_names()) {
     const Solver solver(Robot::preset(name), {.threads = 1});
     const std::vector<Pose> targets = solver.sample_targets(few(200), 23);
-    const Result most = solver.solve(view(targets), {.num_solutions = 17});
+    const Result most = solver.solve(view(targets), open({.num_solutions = 17}));
     for (const std::int64_t rows : {1, 3}) {
-      const Result fewer = solver.solve(view(targets), {.num_solutions = rows});
+      const Result fewer = solver.solve(view(targets), open({.num_solutions = rows}));
       for (std::int64_t t = 0; t < fewer.targets; t++) {
         ASSERT_EQ(fewer.count[std::size_t(t)], std::min(rows, most.count[std::size_t(t)]));
         for (std::int64_t r = 0; r < fewer.count[std::size_t(t)]; r++) {
@@ -139,8 +139,9 @@ TEST(Determinism, StatisticsChangeNoRow) {
   const Solver solver(Robot::preset("panda"), {.threads = 2});
   const std::vector<Pose> targets = mixed_targets(solver, few(300));
   for (const std::int64_t rows : {1, 4}) {
-    const Result with = solver.solve(view(targets), {.num_solutions = rows, .batch_size = 64, .stats = true});
-    const Result without = solver.solve(view(targets), {.num_solutions = rows, .batch_size = 64});
+    const Result with =
+        solver.solve(view(targets), open({.num_solutions = rows, .batch_size = 64, .stats = true}));
+    const Result without = solver.solve(view(targets), open({.num_solutions = rows, .batch_size = 64}));
     EXPECT_TRUE(same_bits(with.q, without.q));
     EXPECT_EQ(with.count, without.count);
   }
@@ -152,7 +153,7 @@ TEST(Determinism, CallersDoNotDisturbEachOther) {
   const Solver other(Robot::preset("ur5e"), {.threads = 2});
   const std::vector<Pose> panda = mixed_targets(shared, 120), ur5e = mixed_targets(other, 120);
   const auto options = [](int k) {
-    return SolveOptions{.num_solutions = 1 + k % 3, .batch_size = 40 + k, .seed = std::uint32_t(k)};
+    return open({.num_solutions = 1 + k % 3, .batch_size = 40 + k, .seed = std::uint32_t(k)});
   };
   std::vector<Result> serial;
   for (int k = 0; k < 8; k++) {
@@ -177,10 +178,10 @@ TEST(Determinism, CallersDoNotDisturbEachOther) {
 TEST(Determinism, AfterOtherWork) {
   const Solver solver(Robot::preset("ur5e"), {.threads = 1}), other(Robot::preset("panda"), {.threads = 1});
   const std::vector<Pose> targets = mixed_targets(solver, 50);
-  const Result before = solver.solve(view(targets), {.num_solutions = 4});
-  other.solve(view(mixed_targets(other, 70)), {.num_solutions = 30, .stats = true});
-  solver.solve(view(targets), {.num_solutions = 2, .batch_size = 1, .precision = Precision::fp32});
-  EXPECT_TRUE(same_result(solver.solve(view(targets), {.num_solutions = 4}), before));
+  const Result before = solver.solve(view(targets), open({.num_solutions = 4}));
+  other.solve(view(mixed_targets(other, 70)), open({.num_solutions = 30, .stats = true}));
+  solver.solve(view(targets), open({.num_solutions = 2, .batch_size = 1, .precision = Precision::fp32}));
+  EXPECT_TRUE(same_result(solver.solve(view(targets), open({.num_solutions = 4})), before));
 }
 
 }  // namespace

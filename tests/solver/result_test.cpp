@@ -50,7 +50,7 @@ TEST(Array, EmptyOnes) {
 
 TEST(Result, CopiesKeepEverything) {
   const Solver solver(Robot::preset("ur5e"));
-  Result first = solver.solve(view(solver.sample_targets(5)), {.num_solutions = 3, .stats = true});
+  Result first = solver.solve(view(solver.sample_targets(5)), open({.num_solutions = 3, .stats = true}));
   const Result copy = first;
   EXPECT_TRUE(same_result(first, copy));
   const Result moved = std::move(first);

@@ -22,7 +22,7 @@ INSTANTIATE_TEST_SUITE_P(Presets, EveryPreset, testing::ValuesIn(preset_names())
 
 TEST_P(EveryPreset, TenThousandTargetsStrictly) {
   const std::vector<Pose> targets = solver_.sample_targets(few(10'000), 31);
-  const SolveOptions options;
+  const SolveOptions options = open();
   const Result result = solver_.solve(view(targets), options);
   expect_sound(robot(), targets, options, result);
   EXPECT_EQ(solved(result), std::int64_t(targets.size()));
@@ -31,7 +31,7 @@ TEST_P(EveryPreset, TenThousandTargetsStrictly) {
 TEST_P(EveryPreset, FewCandidates) {
   const std::vector<Pose> targets = solver_.sample_targets(few(2000), 32);
   for (const std::int64_t candidates : {1, 10}) {
-    const SolveOptions options{.batch_size = candidates};
+    const SolveOptions options = open({.batch_size = candidates});
     const Result result = solver_.solve(view(targets), options);
     expect_sound(robot(), targets, options, result);
     EXPECT_GE(double(solved(result)), (candidates == 1 ? 0.99 : 1.0) * double(targets.size()));
@@ -41,7 +41,7 @@ TEST_P(EveryPreset, FewCandidates) {
 TEST_P(EveryPreset, SeveralRows) {
   const std::vector<Pose> targets = solver_.sample_targets(few(200), 33);
   for (const std::int64_t rows : {2, 8, 40}) {
-    const SolveOptions options{.num_solutions = rows, .stats = true};
+    const SolveOptions options = open({.num_solutions = rows, .stats = true});
     const Result result = solver_.solve(view(targets), options);
     expect_sound(robot(), targets, options, result);
     EXPECT_EQ(solved(result), std::int64_t(targets.size()));
@@ -61,7 +61,7 @@ TEST_P(EveryPreset, OutOfReachTargets) {
   for (std::size_t t = 0; t < targets.size(); t++) targets[t][t % 3] += t % 2 ? 10 : -1000;
   for (const std::int64_t rows : {1, 4, 30}) {
     for (const std::int64_t candidates : {1, 2000}) {
-      const SolveOptions options{.num_solutions = rows, .batch_size = candidates, .stats = true};
+      const SolveOptions options = open({.num_solutions = rows, .batch_size = candidates, .stats = true});
       const Result result = solver_.solve(view(targets), options);
       expect_sound(robot(), targets, options, result);
       for (std::size_t t = 0; t < targets.size(); t++) {
@@ -80,13 +80,13 @@ TEST(Solve, JustOutOfReachIsAsNearAsItGets) {
   const Solver solver(load(Planar{}.text()));
   for (const double beyond : {0.0001, 0.001, 0.01}) {
     const Pose target = {0.8 + beyond, 0, 0, 1, 0, 0, 0};
-    const Result result = solver.solve(target, {.num_solutions = 2});
-    expect_sound(solver.robot(), {target}, {.num_solutions = 2}, result);
+    const Result result = solver.solve(target, open({.num_solutions = 2}));
+    expect_sound(solver.robot(), {target}, open({.num_solutions = 2}), result);
     EXPECT_EQ(result.outcome[0], Outcome::approximate);
     EXPECT_NEAR(result.pos_err_m[0], beyond, 1e-4 * beyond);
     EXPECT_LT(result.ori_err_rad[0], 0.01);
   }
-  const Result reached = solver.solve(Pose{0.8, 0, 0, 1, 0, 0, 0});
+  const Result reached = solver.solve(Pose{0.8, 0, 0, 1, 0, 0, 0}, open());
   EXPECT_EQ(reached.outcome[0], Outcome::solved);
   EXPECT_NEAR(reached.q[0], 0, 1e-2);
 }
@@ -95,7 +95,7 @@ TEST(Solve, JustOutOfReachIsAsNearAsItGets) {
 TEST(Solve, ImpossibleOrientationUsesTheBudgetOnly) {
   const Solver solver(load(Planar{}.text()));
   const std::vector<Pose> targets(20, Pose{0.5, 0.2, 0, 0, 1, 0, 0});
-  const SolveOptions options{.num_solutions = 3, .batch_size = 100, .stats = true};
+  const SolveOptions options = open({.num_solutions = 3, .batch_size = 100, .stats = true});
   const Result result = solver.solve(view(targets), options);
   expect_sound(solver.robot(), targets, options, result);
   for (std::size_t t = 0; t < targets.size(); t++) {
@@ -109,7 +109,7 @@ TEST(Solve, ImpossibleOrientationUsesTheBudgetOnly) {
 TEST(Solve, Ur5eHasAtMostEightRows) {
   const Solver solver(Robot::preset("ur5e"));
   const std::vector<Pose> targets = solver.sample_targets(few(500), 35);
-  const SolveOptions options{.num_solutions = 20};
+  const SolveOptions options = open({.num_solutions = 20});
   const Result result = solver.solve(view(targets), options);
   expect_sound(solver.robot(), targets, options, result);
   std::set<std::int64_t> counts;
@@ -130,7 +130,7 @@ TEST(Solve, RowsATurnApartCountOnce) {
   const std::string wide = "<limit lower=\"-9\" upper=\"9\"/>";
   const Solver solver(load(Planar{.first = kZ + wide, .second = kZ + wide}.text()));
   const Pose target = solver.robot().forward_kinematics(std::vector<double>{2.0, 1.0});
-  const Result result = solver.solve(target, {.num_solutions = 10});
+  const Result result = solver.solve(target, open({.num_solutions = 10}));
   ASSERT_EQ(result.count[0], 1) << "position and orientation leave one elbow";
   EXPECT_NEAR(result.q[0], 2.0, 1e-6);
   EXPECT_NEAR(result.q[1], 1.0, 1e-6);
@@ -140,11 +140,11 @@ TEST(Solve, DistinctRadZeroKeepsNearRows) {
   const Solver solver(Robot::preset("panda"));
   const std::vector<Pose> targets = solver.sample_targets(few(30), 36);
   for (const double distinct : {0.0, 0.001, 0.05, 0.5, 2.0}) {
-    const SolveOptions options{.num_solutions = 50, .distinct_rad = distinct};
+    const SolveOptions options = open({.num_solutions = 50, .distinct_rad = distinct});
     expect_sound(solver.robot(), targets, options, solver.solve(view(targets), options));
   }
-  const Result fine = solver.solve(view(targets), {.num_solutions = 300, .distinct_rad = 0});
-  const Result coarse = solver.solve(view(targets), {.num_solutions = 300, .distinct_rad = 1.0});
+  const Result fine = solver.solve(view(targets), open({.num_solutions = 300, .distinct_rad = 0}));
+  const Result coarse = solver.solve(view(targets), open({.num_solutions = 300, .distinct_rad = 1.0}));
   for (std::size_t t = 0; t < targets.size(); t++) EXPECT_GT(fine.count[t], coarse.count[t]);
 }
 
@@ -152,7 +152,7 @@ TEST(Solve, Fp32LeavesSmallErrors) {
   for (const std::string& name : preset_names()) {
     const Solver solver(Robot::preset(name));
     const std::vector<Pose> targets = solver.sample_targets(few(2000), 37);
-    const SolveOptions options{.num_solutions = 2, .precision = Precision::fp32};
+    const SolveOptions options = open({.num_solutions = 2, .precision = Precision::fp32});
     const Result rough = solver.solve(view(targets), options);
     expect_sound(solver.robot(), targets, options, rough);
     double worst = 0;
@@ -173,7 +173,7 @@ TEST(Solve, PolishedRowsEndAtRounding) {
     const Solver solver(Robot::preset(name));
     const std::vector<Pose> targets = solver.sample_targets(few(2000), 38);
     for (const Precision precision : {Precision::automatic, Precision::fp64}) {
-      const Result result = solver.solve(view(targets), {.precision = precision});
+      const Result result = solver.solve(view(targets), open({.precision = precision}));
       std::vector<double> errors(result.pos_err_m.begin(), result.pos_err_m.end());
       std::sort(errors.begin(), errors.end());
       EXPECT_LT(errors[errors.size() / 2], 1e-12) << name;
@@ -185,10 +185,10 @@ TEST(Solve, CoarseSweepsOfBothOrders) {
   for (const std::string& name : preset_names()) {
     const Solver solver(Robot::preset(name));
     const std::vector<Pose> targets = solver.sample_targets(few(500), 39);
-    const Result none = solver.solve(view(targets), {.coarse_sweeps = 0});
+    const Result none = solver.solve(view(targets), open({.coarse_sweeps = 0}));
     for (const int sweeps : {1, 2}) {
       for (const CoarseOrder order : {CoarseOrder::sweep, CoarseOrder::greedy}) {
-        const SolveOptions options{.coarse_sweeps = sweeps, .coarse_order = order};
+        const SolveOptions options = open({.coarse_sweeps = sweeps, .coarse_order = order});
         const Result result = solver.solve(view(targets), options);
         expect_sound(solver.robot(), targets, options, result);
         EXPECT_EQ(solved(result), std::int64_t(targets.size())) << name;
@@ -203,7 +203,7 @@ TEST(Solve, SeedsChangeRowsButNotTheirValidity) {
   const std::vector<Pose> targets = solver.sample_targets(few(300), 40);
   std::vector<Result> results;
   for (const std::uint32_t seed : {0u, 1u, 1337u, 0xffffffffu}) {
-    const SolveOptions options{.seed = seed};
+    const SolveOptions options = open({.seed = seed});
     results.push_back(solver.solve(view(targets), options));
     expect_sound(solver.robot(), targets, options, results.back());
     EXPECT_EQ(solved(results.back()), std::int64_t(targets.size()));
@@ -216,13 +216,13 @@ TEST(Solve, SeedsChangeRowsButNotTheirValidity) {
       EXPECT_LT(same, targets.size() / 10);
     }
   }
-  EXPECT_TRUE(same_bits(results[2].q, solver.solve(view(targets)).q)) << "1337 is the default";
+  EXPECT_TRUE(same_bits(results[2].q, solver.solve(view(targets), open()).q)) << "1337 is the default";
 }
 
 TEST(Solve, QuaternionsOfAnyNormAndSign) {
   const Solver solver(Robot::preset("iiwa14"));
   const std::vector<Pose> targets = solver.sample_targets(100, 41);
-  const Result expected = solver.solve(view(targets), {.num_solutions = 2});
+  const Result expected = solver.solve(view(targets), open({.num_solutions = 2}));
   const auto scaled = [&](double factor) {
     std::vector<Pose> result = targets;
     for (Pose& pose : result) {
@@ -232,12 +232,12 @@ TEST(Solve, QuaternionsOfAnyNormAndSign) {
   };
   // Powers of two scale exactly; so does the sign: the same bits.
   for (const double factor : {-1.0, 0x1p-900, 0x1p900, -0x1p10}) {
-    const Result result = solver.solve(view(scaled(factor)), {.num_solutions = 2});
+    const Result result = solver.solve(view(scaled(factor)), open({.num_solutions = 2}));
     EXPECT_TRUE(same_bits(result.q, expected.q)) << factor;
     EXPECT_TRUE(same_bits(result.ori_err_rad, expected.ori_err_rad)) << factor;
   }
   for (const double factor : {1e-300, 0.99996, 2.5, 1e300}) {
-    const Result result = solver.solve(view(scaled(factor)), {.num_solutions = 2});
+    const Result result = solver.solve(view(scaled(factor)), open({.num_solutions = 2}));
     ASSERT_EQ(result.count, expected.count) << factor;
     for (std::size_t k = 0; k < result.q.size(); k++) ASSERT_NEAR(result.q[k], expected.q[k], 1e-9) << factor;
   }
@@ -249,13 +249,14 @@ TEST(Solve, TargetsMayLieApart) {
   std::vector<double> spread(20 * 11, std::nan(""));
   for (std::size_t t = 0; t < 20; t++)
     std::copy(targets[t].begin(), targets[t].end(), spread.begin() + std::ptrdiff_t(11 * t));
-  EXPECT_TRUE(same_result(solver.solve({spread.data(), 20, 11}), solver.solve(view(targets))));
+  EXPECT_TRUE(
+      same_result(solver.solve({spread.data(), 20, 11}, open()), solver.solve(view(targets), open())));
 }
 
 TEST(Solve, NoTargets) {
   const Solver solver(Robot::preset("ur5e"));
   for (const bool stats : {false, true}) {
-    const Result result = solver.solve({nullptr, 0}, {.num_solutions = 3, .stats = stats});
+    const Result result = solver.solve({nullptr, 0}, open({.num_solutions = 3, .stats = stats}));
     EXPECT_EQ(result.targets, 0);
     EXPECT_EQ(result.capacity, 3);
     EXPECT_EQ(result.dof, 6);
@@ -266,7 +267,7 @@ TEST(Solve, NoTargets) {
 TEST(Solve, ProgressIsReportedOnTheCallersThread) {
   const Solver solver(Robot::preset("ur5e"), {.threads = 3});
   const std::vector<Pose> targets = solver.sample_targets(few(5000), 43);
-  const SolveOptions options;
+  const SolveOptions options = open();
   Result result = solver.solve(view(targets), options);
   const Result expected = result;
   const ResultView out{result.q.data(),           result.pose.data(),  result.pos_err_m.data(),
@@ -296,7 +297,7 @@ TEST(Solve, AnyChain) {
     for (int k = 0; k < few(20); k++) {
       const Solver solver(load(random_chain(n, random.engine)));
       const std::vector<Pose> targets = solver.sample_targets(20, std::uint64_t(k));
-      const SolveOptions options{.num_solutions = 2};
+      const SolveOptions options = open({.num_solutions = 2});
       const Result result = solver.solve(view(targets), options);
       expect_sound(solver.robot(), targets, options, result);
       if (testing::Test::HasFatalFailure()) return;
@@ -312,8 +313,8 @@ TEST(Solve, WristWithoutLength) {
   text += joint("j3", "revolute", "l2", "tool", "<axis xyz=\"1 0 0\"/>" + kLimit);
   const Solver solver(load(robot(text)));
   const std::vector<Pose> targets = solver.sample_targets(200);
-  const Result result = solver.solve(view(targets));
-  expect_sound(solver.robot(), targets, {}, result);
+  const Result result = solver.solve(view(targets), open());
+  expect_sound(solver.robot(), targets, open(), result);
   EXPECT_EQ(solved(result), 200);
 }
 
@@ -329,7 +330,7 @@ TEST(Solve, RowsOfNearMissesAreFinite) {
         const double far = random.magnitude(-7, -1);
         for (std::size_t i = 0; i < 3; i++) target[i] += far * direction[i];
       }
-      const SolveOptions options{.num_solutions = 3, .batch_size = 50};
+      const SolveOptions options = open({.num_solutions = 3, .batch_size = 50});
       expect_sound(solver.robot(), targets, options, solver.solve(view(targets), options));
       if (testing::Test::HasFatalFailure()) return;
     }
@@ -345,7 +346,7 @@ TEST(Solve, NarrowLimits) {
     const Robot robot = load(Planar{.first = kZ + limit}.text());
     const Solver solver(robot);
     const std::vector<Pose> targets = solver.sample_targets(100, 46);
-    const SolveOptions options;
+    const SolveOptions options = open();
     const Result result = solver.solve(view(targets), options);
     expect_sound(robot, targets, options, result);
     EXPECT_EQ(solved(result), 100) << width;
@@ -368,7 +369,7 @@ TEST(Solve, ThousandsOfRows) {
     double best = 1e9;
     for (int repeat = 0; repeat < (kSanitized ? 1 : 3); repeat++) {
       const double begin = now();
-      const SolveOptions options{.num_solutions = rows, .batch_size = 20'000};
+      const SolveOptions options = open({.num_solutions = rows, .batch_size = 20'000});
       const Result result = solver.solve(view(targets), options);
       best = std::min(best, now() - begin);
       EXPECT_EQ(result.count[0], rows);
@@ -390,8 +391,8 @@ TEST(Solve, MemoryStaysFlat) {
     for (int k = 0; k < count; k++) {
       const std::int64_t t = 1 + k % 7;
       solver.solve({targets[std::size_t(k % 290)].data(), t},
-                   {.num_solutions = 1 + k % 5, .batch_size = 1 + k % 90});
-      if (k % 500 == 0) solver.solve(view(targets), {.num_solutions = 3});
+                   open({.num_solutions = 1 + k % 5, .batch_size = 1 + k % 90}));
+      if (k % 500 == 0) solver.solve(view(targets), open({.num_solutions = 3}));
     }
     return mallinfo2().uordblks;
   };
@@ -402,7 +403,7 @@ TEST(Solve, MemoryStaysFlat) {
 TEST(Solve, MoreRowsThanCandidates) {
   const Solver solver(Robot::preset("panda"));
   const std::vector<Pose> targets = solver.sample_targets(20, 48);
-  const SolveOptions options{.num_solutions = 500, .batch_size = 3, .stats = true};
+  const SolveOptions options = open({.num_solutions = 500, .batch_size = 3, .stats = true});
   const Result result = solver.solve(view(targets), options);
   expect_sound(solver.robot(), targets, options, result);
   // Three candidates of 22 starts each.
@@ -414,7 +415,7 @@ TEST(Statistics, CountCandidatesUpToTheLastRow) {
   const std::vector<Pose> targets = solver.sample_targets(few(300), 49);
   for (const std::int64_t candidates : {1, 8, 64, 500}) {
     for (const std::int64_t rows : {1, 3}) {
-      const SolveOptions options{.num_solutions = rows, .batch_size = candidates, .stats = true};
+      const SolveOptions options = open({.num_solutions = rows, .batch_size = candidates, .stats = true});
       const Result result = solver.solve(view(targets), options);
       expect_sound(solver.robot(), targets, options, result);
       double refined = 0;

@@ -32,8 +32,8 @@ TEST_P(WarmPreset, ExactRowsComeBackBitForBit) {
   const std::vector<Pose> targets = solver_.sample_targets(100, 51);
   for (const Precision precision : {Precision::automatic, Precision::fp32}) {
     for (const std::int64_t rows : {1, 3}) {
-      SolveOptions options{
-          .num_solutions = rows, .precision = precision, .q_init = q.data(), .q_init_rows = 1};
+      SolveOptions options =
+          open({.num_solutions = rows, .precision = precision, .q_init = q.data(), .q_init_rows = 1});
       options.q_init_per_target = true;
       const Result result = solver_.solve(view(targets), options);
       expect_sound(robot(), targets, options, result);
@@ -53,7 +53,7 @@ TEST_P(WarmPreset, ExactRowAmongOthers) {
     const std::vector<double> exact(q.begin() + std::ptrdiff_t(k * dof()),
                                     q.begin() + std::ptrdiff_t((k + 1) * dof()));
     const Pose target = robot().forward_kinematics(exact);
-    const Result result = solver_.solve(target, {.q_init = q.data(), .q_init_rows = 5});
+    const Result result = solver_.solve(target, open({.q_init = q.data(), .q_init_rows = 5}));
     EXPECT_EQ(result.outcome[0], Outcome::solved);
     EXPECT_TRUE(same_bits(result.q, exact)) << "row " << k;
   }
@@ -64,7 +64,7 @@ TEST_P(WarmPreset, NearestFirst) {
   const std::vector<Pose> targets = solver_.sample_targets(few(100), 53);
   for (const std::int64_t k : {1, 4}) {
     const std::vector<double> q = solver_.sample_configurations(k, 54);
-    const SolveOptions options{.num_solutions = 6, .q_init = q.data(), .q_init_rows = k};
+    const SolveOptions options = open({.num_solutions = 6, .q_init = q.data(), .q_init_rows = k});
     const Result result = solver_.solve(view(targets), options);
     expect_sound(robot(), targets, options, result);
     EXPECT_EQ(solved(result), std::int64_t(targets.size()));
@@ -97,7 +97,7 @@ TEST_P(WarmPreset, SmallMotionsStayNear) {
                          robot().joints()[i].upper);
     }
     const Result result =
-        solver_.solve(robot().forward_kinematics(to), {.q_init = from.data(), .q_init_rows = 1});
+        solver_.solve(robot().forward_kinematics(to), open({.q_init = from.data(), .q_init_rows = 1}));
     ASSERT_EQ(result.outcome[0], Outcome::solved);
     near += largest_difference(robot(), result.q, from) < 0.2;
     all++;
@@ -110,7 +110,7 @@ TEST_P(WarmPreset, PutIntoTheLimits) {
   const std::vector<Pose> targets = solver_.sample_targets(few(100), 56);
   for (const double far : {-50.0, 50.0}) {
     const std::vector<double> q(dof(), far);
-    const SolveOptions options{.num_solutions = 2, .q_init = q.data(), .q_init_rows = 1};
+    const SolveOptions options = open({.num_solutions = 2, .q_init = q.data(), .q_init_rows = 1});
     const Result result = solver_.solve(view(targets), options);
     expect_sound(robot(), targets, options, result);
     EXPECT_EQ(solved(result), std::int64_t(targets.size()));
@@ -121,7 +121,7 @@ TEST_P(WarmPreset, TheGivenRowsAreNotChanged) {
   std::vector<double> q = solver_.sample_configurations(3, 57);
   q[0] += 100;
   const std::vector<double> before = q;
-  solver_.solve(solver_.sample_targets(1, 57)[0], {.q_init = q.data(), .q_init_rows = 3});
+  solver_.solve(solver_.sample_targets(1, 57)[0], open({.q_init = q.data(), .q_init_rows = 3}));
   EXPECT_TRUE(same_bits(q, before));
 }
 
@@ -129,12 +129,12 @@ TEST_P(WarmPreset, TheGivenRowsAreNotChanged) {
 TEST_P(WarmPreset, SearchStopsOnceThereAreEnough) {
   const std::vector<double> q = solver_.sample_configurations(40, 58);
   const std::vector<Pose> targets = solver_.sample_targets(40, 58);
-  SolveOptions options{.batch_size = 200, .stats = true, .q_init = q.data(), .q_init_rows = 1};
+  SolveOptions options = open({.batch_size = 200, .stats = true, .q_init = q.data(), .q_init_rows = 1});
   options.q_init_per_target = true;
   const Result one = solver_.solve(view(targets), options);
   for (std::size_t t = 0; t < targets.size(); t++) EXPECT_EQ(one.stats[t].n_refined, 1);
-  SolveOptions full{
-      .num_solutions = 4, .batch_size = 40, .stats = true, .q_init = q.data(), .q_init_rows = 40};
+  SolveOptions full =
+      open({.num_solutions = 4, .batch_size = 40, .stats = true, .q_init = q.data(), .q_init_rows = 40});
   const Result all = solver_.solve(view(targets), full);
   expect_sound(robot(), targets, full, all);
   for (const TargetStats& s : all.stats) EXPECT_LE(s.n_refined, 40);
@@ -156,8 +156,8 @@ TEST_P(WarmPreset, ApproximateRowsIncludeTheWarmStart) {
     }
     // 64 candidates, all warm: no random start.
     const double alone =
-        score(solver_.solve(targets[t], {.batch_size = 64, .q_init = warm.data(), .q_init_rows = 64}));
-    const SolveOptions options{.batch_size = 64, .q_init = warm.data(), .q_init_rows = 1};
+        score(solver_.solve(targets[t], open({.batch_size = 64, .q_init = warm.data(), .q_init_rows = 64})));
+    const SolveOptions options = open({.batch_size = 64, .q_init = warm.data(), .q_init_rows = 1});
     const Result result = solver_.solve(targets[t], options);
     expect_sound(robot(), {targets[t]}, options, result);
     EXPECT_LE(score(result), alone + 1e-3) << "target " << t;
@@ -175,10 +175,10 @@ TEST(WarmStart, NearestEquivalentOfWideJoints) {
   const Pose target = solver.robot().forward_kinematics(goal);
   for (const std::int64_t rows : {1, 8}) {
     const Result result =
-        solver.solve(target, {.num_solutions = rows, .q_init = q_init.data(), .q_init_rows = 1});
+        solver.solve(target, open({.num_solutions = rows, .q_init = q_init.data(), .q_init_rows = 1}));
     for (std::size_t i = 0; i < 6; i++) EXPECT_NEAR(result.q[i], q_init[i], 0.1);
   }
-  const Result without = solver.solve(target, {.num_solutions = 8});
+  const Result without = solver.solve(target, open({.num_solutions = 8}));
   for (std::int64_t r = 0; r < without.count[0]; r++) {
     // Joints of four pi: no row is farther than half a turn from mid-range.
     for (const std::size_t i : {std::size_t(0), std::size_t(1), std::size_t(5)}) {
@@ -195,7 +195,7 @@ TEST(WarmStart, ContinuousJointsAreWrapped) {
   for (const double turns : {-3.0, -1.0, 1.0, 2.0}) {
     const std::vector<double> q_init = {3.0 + turns * kTurn, 0.5};
     const Result result =
-        solver.solve(target, {.num_solutions = 2, .q_init = q_init.data(), .q_init_rows = 1});
+        solver.solve(target, open({.num_solutions = 2, .q_init = q_init.data(), .q_init_rows = 1}));
     EXPECT_NEAR(result.q[0], 3.0, 1e-12);
     EXPECT_NEAR(result.q[1], 0.5, 1e-12);
   }
@@ -203,7 +203,7 @@ TEST(WarmStart, ContinuousJointsAreWrapped) {
   const Pose beyond = robot.forward_kinematics(std::vector<double>{-3.1, 0.5});
   const std::vector<double> before_seam = {3.1, 0.5};
   const Result result =
-      solver.solve(beyond, {.num_solutions = 2, .q_init = before_seam.data(), .q_init_rows = 1});
+      solver.solve(beyond, open({.num_solutions = 2, .q_init = before_seam.data(), .q_init_rows = 1}));
   EXPECT_NEAR(result.q[0], -3.1, 1e-6);
   // An exact configuration stays exact with turns added: nothing is searched.
   const Solver fetch(Robot::preset("fetch"));
@@ -212,7 +212,7 @@ TEST(WarmStart, ContinuousJointsAreWrapped) {
   for (std::size_t k = 0; k < q.size(); k++) {
     if (fetch.robot().joints()[k % 7].type == JointType::continuous) turned[k] += k % 2 ? kTurn : -2 * kTurn;
   }
-  SolveOptions options{.q_init = turned.data(), .q_init_rows = 1};
+  SolveOptions options = open({.q_init = turned.data(), .q_init_rows = 1});
   options.q_init_per_target = true;
   const Result exact = fetch.solve(view(fetch.sample_targets(20, 62)), options);
   EXPECT_FALSE(same_bits(turned, q)) << "no continuous joint was turned";
@@ -225,9 +225,9 @@ TEST(WarmStart, SlidesAreClampedNotWrapped) {
   const Solver solver(robot);
   const std::vector<double> q_init = {12, 0.5};
   const Result result = solver.solve(robot.forward_kinematics(std::vector<double>{10, 0.5}),
-                                     {.q_init = q_init.data(), .q_init_rows = 1});
+                                     open({.q_init = q_init.data(), .q_init_rows = 1}));
   EXPECT_EQ(result.q[0], 10.0);
-  const Result five = solver.solve(robot.forward_kinematics(std::vector<double>{5, 0.5}));
+  const Result five = solver.solve(robot.forward_kinematics(std::vector<double>{5, 0.5}), open());
   EXPECT_NEAR(five.q[0], 5.0, 1e-9);
 }
 
@@ -238,8 +238,11 @@ TEST(WarmStart, FewCandidates) {
   for (const std::int64_t candidates : {1, 2, 10}) {
     for (std::int64_t k = 1; k <= candidates; k += 4) {
       const std::vector<double> q = solver.sample_configurations(k, 61);
-      const SolveOptions options{
-          .num_solutions = 2, .batch_size = candidates, .stats = true, .q_init = q.data(), .q_init_rows = k};
+      const SolveOptions options = open({.num_solutions = 2,
+                                         .batch_size = candidates,
+                                         .stats = true,
+                                         .q_init = q.data(),
+                                         .q_init_rows = k});
       const Result result = solver.solve(view(targets), options);
       expect_sound(solver.robot(), targets, options, result);
       EXPECT_GE(double(solved(result)), 0.98 * double(targets.size())) << candidates << " candidates";

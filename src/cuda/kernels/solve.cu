@@ -75,10 +75,19 @@ class WarpTeam {
     return {memory_.place[0][i], memory_.place[1][i], memory_.place[2][i]};
   }
   __device__ float radius_of(int i) const { return table_.radius[i]; }
+  __device__ u32 near_pairs(int first, float interest) const {
+    const int k = first + lane_;
+    bool near = false;
+    if (k < table_.pairs) {
+      const int a = table_.pair[k][0], b = table_.pair[k][1];
+      near = are_near(table_.group[a], table_.group[b], bound(a), bound(b), interest);
+    }
+    return __ballot_sync(kAll, near);
+  }
+  __device__ u32 bits(bool mask) const { return __ballot_sync(kAll, mask); }
   __device__ Vec3<float> bound(int g) const {
     return {memory_.bound[g][0], memory_.bound[g][1], memory_.bound[g][2]};
   }
-  __device__ bool any(bool mask) const { return __any_sync(kAll, mask); }
   __device__ float smallest(float x) const {
     for (int offset = 16; offset > 0; offset /= 2) x = ::fminf(x, __shfl_xor_sync(kAll, x, offset));
     return x;
@@ -99,8 +108,9 @@ __device__ __noinline__ Clearances judge(WarpTeam::Memory& memory, const Collisi
   const SphereTable<float> table = robot::spheres_f32();
   const WarpTeam team(memory, table);
   const float interest = kInterest + c.worlds.worlds[world].slack, margin = float(c.margin);
-  const float self = c.self ? self_clearance(team, table, interest) : interest;
-  const float outside = world_clearance(team, table, c.worlds, world, interest + margin) - margin;
+  float self = interest;
+  if (c.self) self = team.smallest(self_clearance(team, table, interest));
+  const float outside = team.smallest(world_clearance(team, table, c.worlds, world, interest + margin)) - margin;
   __syncwarp();
   return {self, outside};
 }
@@ -146,7 +156,8 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
   __shared__ WarpTeam::Memory team_memory[kWarps];
   WarpTeam::Memory& memory = team_memory[threadIdx.x / 32];
   // The lane's walk (core/self_motion.h): where it began, its next step, and how far it has come.
-  bool walk_job = false, walking = false, stepping = false, back = false;
+  bool walk_job = false, walking = false, stepping = false, back = false, begins = false, turn_back = false;
+  bool at_target = false, pending = false;  // pending: waits to be judged
   int points = 0, corrections = 0;
   float origin[kDof], way[kDof], hit_clearance = 0;
   for (int i = 0; i < kDof; i++) origin[i] = way[i] = 0;
@@ -232,6 +243,7 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
         if (p.job_range != nullptr) {
           next_job = p.job_range[2 * index];
           limit = job_end = p.job_range[2 * index + 1];
+          if (next_job >= limit) target = -1;
         } else {
           const int hit = p.resume ? p.hit_job[target] : 0;
           next_job = p.resume ? hit + 1 : p.job_begin;
@@ -274,7 +286,7 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
         const core::Start s = start_of_job(p.plan, job);
 #ifdef HJCDIK_COLLISION
         walk_job = s.walk;
-        walking = stepping = false;
+        walking = stepping = pending = false;
 #endif
         if (s.is_warm) {
           stall = 1e30f;
@@ -309,9 +321,8 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
     bool done = false, over = false;
     float distance = 0, angle = 0;
 #ifdef HJCDIK_COLLISION
-    bool to_judge = false, at_target = false;
     float clearance[2] = {0, 0};
-    if (active) {
+    if (active && !pending) {
       JointAxes<float, kDof> axes;
       float next[kDof], along[kDof], moved[kDof];
       HJCDIK_UNROLL
@@ -321,15 +332,15 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
       distance = report.distance;
       angle = report.angle;
       at_target = distance < kNearEnough * p.position_tolerance && angle < kNearEnough * p.orientation_tolerance;
-      bool hold, way_ends = false;
+      bool hold = false, way_ends = false;
       if (!walking) {
-        hold = over = (distance < p.position_tolerance && angle < p.orientation_tolerance) ||
-                      iteration >= p.iterations ||
-                      (iteration >= kStallIteration && report.error > stall * previous_error);
-        to_judge = over && (walk_job ? at_target : distance < kAccurateDistance && angle < kAccurateAngle);
+        hold = (distance < p.position_tolerance && angle < p.orientation_tolerance) ||
+               iteration >= p.iterations ||
+               (iteration >= kStallIteration && report.error > stall * previous_error);
+        pending = hold && (walk_job ? at_target : distance < kAccurateDistance && angle < kAccurateAngle);
+        over = hold && !pending;
       } else if (stepping) {
         // A step: the next one goes the same way. Beyond a limit the self-motion ends.
-        hold = false;
         float square = 0;
         HJCDIK_UNROLL
         for (int i = 0; i < kDof; i++) {
@@ -343,8 +354,8 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
         stepping = false;
         corrections = 0;
       } else {
-        hold = to_judge = at_target;
-        if (!at_target) way_ends = ++corrections > kWalkCorrections;
+        hold = pending = at_target;
+        way_ends = !at_target && ++corrections > kWalkCorrections;
       }
       if (!hold) {
         HJCDIK_UNROLL
@@ -353,62 +364,57 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
       iteration++;
       previous_error = error;
       error = report.error;
-      if (way_ends) {
-        over = back;
-        if (!back) {
-          back = stepping = true;
-          points = kWalkPoints;
-          const core::Start s = start_of_job(p.plan, job);
-          const u32 stream = start_stream(p.seed, u32(s.candidate), u32(s.start));
-          HJCDIK_UNROLL
-          for (int i = 0; i < kDof; i++) {
-            q[i] = origin[i];
-            way[i] = -walk_direction(stream, i);
-          }
+      over |= way_ends && back;
+      turn_back = way_ends && !back;
+    }
+    // Configurations are judged in key order, by the whole warp: what comes behind one that is free need not be
+    // judged at all. (With `job_q` every job counts.)
+    while (__any_sync(kAll, pending)) {
+      const bool open = active && !over && !done;
+      const bool found = reduce_min(done ? job : kNone, p.group) != kNone;
+      const int lowest = p.job_q != nullptr ? job : reduce_min(open ? job : kNone, p.group);
+      u32 ready = __ballot_sync(kAll, open && pending && job == lowest && !found);
+      if (ready == 0) break;
+      for (; ready != 0; ready &= ready - 1) {
+        const int owner = __ffs(int(ready)) - 1;
+        if (lane == owner) carrying_frames<kDof>(chain_f32, q, memory.frames);
+        const int world = __shfl_sync(kAll, lane == owner ? p.collision.world_at(target) : 0, owner);
+        __syncwarp();
+        const Clearances c = judge(memory, p.collision, world);
+        if (lane != owner) continue;
+        pending = false;
+        clearance[0] = c.self;
+        clearance[1] = c.world;
+        const float slack = p.collision.worlds.worlds[world].slack;
+        const bool free = ::fminf(c.self, c.world) >= -slack - kSureDepth;
+        if (walking) {
+          done = free;
+          stepping = !free && --points > 0;
+          over = !free && !stepping && back;
+          turn_back = !free && !stepping && !back;
+        } else if (walk_job && !free) {
+          begins = true;
+        } else {
+          done = free && at_target && !walk_job;
+          over = !done;
         }
       }
     }
-    // The warp judges one lane's configuration after the other.
-    for (u32 waiting_lanes = __ballot_sync(kAll, to_judge && job < best); waiting_lanes != 0;
-         waiting_lanes &= waiting_lanes - 1) {
-      const int owner = __ffs(int(waiting_lanes)) - 1;
-      if (lane == owner) carrying_frames<kDof>(chain_f32, q, memory.frames);
-      const int world = __shfl_sync(kAll, lane == owner ? p.collision.world_at(target) : 0, owner);
-      __syncwarp();
-      const Clearances c = judge(memory, p.collision, world);
-      if (lane != owner) continue;
-      clearance[0] = c.self;
-      clearance[1] = c.world;
-      const float slack = p.collision.worlds.worlds[world].slack;
-      const bool free = c.self >= -slack && c.world >= -slack;
-      if (walking) {
-        done = free;
-        if (!free && --points > 0) {
-          stepping = true;
-        } else if (!free) {
-          over = back;
-        }
-      } else if (!walk_job) {
-        done = free && at_target;
+    if (begins || turn_back) {
+      const core::Start s = start_of_job(p.plan, job);
+      const u32 stream = start_stream(p.seed, u32(s.candidate), u32(s.start));
+      HJCDIK_UNROLL
+      for (int i = 0; i < kDof; i++) {
+        if (begins) origin[i] = q[i];
+        q[i] = origin[i];
+        way[i] = begins ? walk_direction(stream, i) : -walk_direction(stream, i);
       }
-      const bool begins = walk_job && !walking && !free, turns = walking && !free && points == 0 && !back;
-      if (begins || turns) {
-        const core::Start s = start_of_job(p.plan, job);
-        const u32 stream = start_stream(p.seed, u32(s.candidate), u32(s.start));
-        HJCDIK_UNROLL
-        for (int i = 0; i < kDof; i++) {
-          if (begins) origin[i] = q[i];
-          q[i] = origin[i];
-          way[i] = begins ? walk_direction(stream, i) : -walk_direction(stream, i);
-        }
-        walking = stepping = true;
-        back = turns;
-        points = kWalkPoints;
-        corrections = 0;
-        over = false;
-      }
+      walking = stepping = true;
+      back = turn_back;
+      points = kWalkPoints;
+      corrections = 0;
+      begins = turn_back = false;
     }
-    if (done) over = false;
     // A walk that found nothing counts for nothing.
     if (over && walk_job) distance = angle = 1e30f;
 #else
@@ -473,6 +479,9 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
 #endif
         }
         if (done || (active && job > best)) active = false;
+#ifdef HJCDIK_COLLISION
+        pending = pending && active;
+#endif
         const u32 busy = __ballot_sync(kAll, active) & group_mask;
         const bool finished = target >= 0 && busy == 0 && next_job >= ::min(limit, best);
         if (__ballot_sync(kAll, finished) != 0) {
