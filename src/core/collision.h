@@ -192,8 +192,9 @@ HJCDIK_FN typename Team::Real world_clearance(const Team& team, const SphereTabl
                                               const WorldTable<S>& table, int world, S interest) {
   using Real = typename Team::Real;
   Real best = Real(interest);
-  visit_world(team, robot, table, world, best, [&](const Distance<Real>& d, int) {
-    best = min(best, d.value);
+  visit_world(team, robot, table, world, best, [&](const Distance<Real>& d, int first) {
+    // Behind the last sphere that meets the world come the base's.
+    best = select(team.counts(first, robot.world_spheres), min(best, d.value), best);
     return best;
   });
   return best;

@@ -459,7 +459,8 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
         clearance[0] = c.self;
         clearance[1] = c.world;
         const float slack = p.collision.worlds.worlds[world].slack;
-        const bool free = ::fminf(c.self, c.world) >= -slack - kSureDepth;
+        // As in cpu/lanes.cpp: what touches may be refused after the polish, and then its walk is needed.
+        const bool free = ::fminf(c.self, c.world) >= -slack - (walk_job ? 0.0f : kSureDepth);
         if (walking) {
           done = free;
           stepping = !free && --points > 0;
