@@ -143,25 +143,6 @@ __device__ void carrying_frames_of(int owner, const float* q, Frame<float>* fram
   }
 }
 
-// Brings memory near before it is needed, the warp side by side. `slot`: room of the lane's own.
-__device__ __noinline__ void fetch_ahead(uint4* slot, const void* from, const void* end) {
-#if __CUDA_ARCH__ >= 800
-  const unsigned to = unsigned(__cvta_generic_to_shared(slot));
-  const char* at = reinterpret_cast<const char*>(reinterpret_cast<unsigned long long>(from) & ~31ull);
-#pragma unroll 1
-  for (at += 32 * (threadIdx.x & 31); at + 16 <= end; at += 32 * 32)
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(to), "l"(at) : "memory");
-#endif
-}
-
-__device__ void fetch_ahead(uint4* slot, const CollisionParams& c, int world) {
-  const WorldRange range = c.worlds.worlds[world];
-  fetch_ahead(slot, c.worlds.nodes + range.begin, c.worlds.nodes + range.end);
-  fetch_ahead(slot, c.worlds.boxes + range.boxes[0], c.worlds.boxes + range.boxes[1]);
-  fetch_ahead(slot, c.worlds.capsules + range.capsules[0], c.worlds.capsules + range.capsules[1]);
-  fetch_ahead(slot, c.worlds.cylinders + range.cylinders[0], c.worlds.cylinders + range.cylinders[1]);
-}
-
 // Of the configuration whose frames are in `memory`, by the whole warp.
 __device__ __noinline__ Clearances judge(WarpTeam::Memory& memory, const CollisionParams& c, int world) {
   const SphereTable<float> table = robot::spheres_f32();
@@ -219,18 +200,6 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
   bool at_target = false, pending = false;  // pending: waits to be judged
   int points = 0, corrections = 0;
   float origin[kDof], way[kDof], hit_clearance = 0;
-  __shared__ uint4 slots[kBlock];
-  if (p.group == 32) {
-    const SphereTable<float> table = robot::spheres_f32();
-    fetch_ahead(slots + threadIdx.x, table.x, table.x + kPlaces);
-    fetch_ahead(slots + threadIdx.x, table.y, table.y + kPlaces);
-    fetch_ahead(slots + threadIdx.x, table.z, table.z + kPlaces);
-    fetch_ahead(slots + threadIdx.x, table.radius, table.radius + kPlaces);
-    fetch_ahead(slots + threadIdx.x, table.joint, table.joint + kPlaces);
-    fetch_ahead(slots + threadIdx.x, table.group, table.group + table.groups);
-    fetch_ahead(slots + threadIdx.x, table.pair, table.pair + table.pairs);
-  }
-  for (int i = 0; i < kDof; i++) origin[i] = way[i] = 0;
 #endif
 
   for (;;) {
@@ -337,9 +306,6 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
           near_job = p.near_job[target];
         }
       }
-#ifdef HJCDIK_COLLISION
-      if (p.group == 32 && target >= 0) fetch_ahead(slots + threadIdx.x, p.collision, p.collision.world_at(target));
-#endif
       queue_head += ::min(ready, __popc(need));
       need = __ballot_sync(kAll, target < 0 && member == 0);
     }
