@@ -111,8 +111,7 @@ HJCDIK_FN void visit_world(const Team& team, const SphereTable<S>& robot, const 
   const WorldRange range = table.worlds[world];
   for (int first = 0; first < robot.world_spheres; first += Team::width) {
     const Vec3<Real> p = team.position(first);
-    // Lanes beyond the last of these spheres, which may hold the base's, are never near anything.
-    const Real r = select(team.counts(first, robot.world_spheres), team.radius(first), Real(S(-kFarAway)));
+    const Real r = team.radius(first);
     for (int n = range.begin; n < range.end;) {
       const BoundingNode& node = table.nodes[n];
       const Vec3<Real> d = p - vector_of<Real>(node.center);
@@ -192,8 +191,9 @@ HJCDIK_FN typename Team::Real world_clearance(const Team& team, const SphereTabl
                                               const WorldTable<S>& table, int world, S interest) {
   using Real = typename Team::Real;
   Real best = Real(interest);
-  visit_world(team, robot, table, world, best, [&](const Distance<Real>& d, int) {
-    best = min(best, d.value);
+  visit_world(team, robot, table, world, best, [&](const Distance<Real>& d, int first) {
+    // Behind the last sphere that meets the world come the base's.
+    best = select(team.counts(first, robot.world_spheres), min(best, d.value), best);
     return best;
   });
   return best;

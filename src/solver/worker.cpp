@@ -215,6 +215,14 @@ struct Worker::Impl {
     return double(hit_clearance_[hit]) > moved_by_polish(hit, q) + slack || is_free(t, q);
   }
 
+  // What the search took for free, and is not in float64.
+  void count_rejection(std::int64_t t, const double* q) {
+    const CollisionRule rule = problem_->rule(), own{rule.worlds, 0, true}, outside{rule.worlds, rule.margin, false};
+    const std::int32_t nowhere = rule.worlds->empty_world();
+    states_[t].self_rejected += rule.self && !hjcdik::is_free(*chain_, q, own, nowhere);
+    states_[t].world_rejected += !hjcdik::is_free(*chain_, q, outside, states_[t].world);
+  }
+
   const double* target(std::int64_t t) const {
     return problem_->targets.data + (first_ + t) * problem_->targets.stride;
   }
@@ -306,7 +314,10 @@ struct Worker::Impl {
         for (std::int32_t h = 0; h < polished_[t]; h++, rows++) {
           const std::int32_t job = scratch_.job[rows];
           if (converged(scratch_, rows, converged_)) {
-            if (judged_ && !hit_is_free(t, row_hit_[rows], &scratch_.q[rows * dof_])) continue;
+            if (judged_ && !hit_is_free(t, row_hit_[rows], &scratch_.q[rows * dof_])) {
+              count_rejection(t, &scratch_.q[rows * dof_]);
+              continue;
+            }
             if (state.job_end <= warm || distinct_found_[t] < rows_wanted_) {
               add_to_pool(t, scratch_, rows, job);
             }
