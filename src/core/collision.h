@@ -111,7 +111,8 @@ HJCDIK_FN void visit_world(const Team& team, const SphereTable<S>& robot, const 
   const WorldRange range = table.worlds[world];
   for (int first = 0; first < robot.world_spheres; first += Team::width) {
     const Vec3<Real> p = team.position(first);
-    const Real r = team.radius(first);
+    // Lanes beyond the last of these spheres, which may hold the base's, are never near anything.
+    const Real r = select(team.counts(first, robot.world_spheres), team.radius(first), Real(S(-kFarAway)));
     for (int n = range.begin; n < range.end;) {
       const BoundingNode& node = table.nodes[n];
       const Vec3<Real> d = p - vector_of<Real>(node.center);

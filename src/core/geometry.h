@@ -60,6 +60,7 @@ struct BoundingNode {
 struct WorldRange {
   int begin, end;  // nodes
   float slack;     // how far float32 clearances may be off, m
+  int boxes[2], capsules[2], cylinders[2];  // first of the world's own, and one past the last
 };
 
 template <class S>

@@ -304,8 +304,8 @@ class Search {
     return (ended_ & ((converged & ~stepping) | (mask_bits(in_band) & ~walking))) != 0;
   }
 
-  // The lane's clearances; free as far as float32 can tell.
-  bool is_free(int lane) {
+  // The lane's clearances; whether it is in collision no deeper than that, as far as float32 can tell.
+  bool is_free(int lane, float depth) {
     if (!judge_.task.judges) {
       judge_.clearance = -kCollides;
       return true;
@@ -328,7 +328,7 @@ class Search {
     const Real outside =
         world_clearance(judge_.team, c.robot, c.worlds, world, interest + c.margin) - Real(c.margin);
     judge_.clearance = least(min(self, outside));
-    if (judge_.clearance >= -slack - kSureDepth) return true;
+    if (judge_.clearance >= -slack - depth) return true;
     judge_.hits_self = least(self) < 0;
     judge_.hits_world = least(outside) < 0;
     return false;
@@ -340,12 +340,12 @@ class Search {
     TargetState& t = state(slots_[lane_slot_[lane]]);
     const bool in_band = distance_[lane] < kAccurateDistance && angle_[lane] < kAccurateAngle;
     if (judge_.walk_job[lane]) {
-      // A start that is free has been found by its own job.
-      if (!at_target || is_free(lane)) return finish_job(lane, false);
+      // A start that is free has been found by its own job. What touches may still be refused after the polish.
+      if (!at_target || is_free(lane, 0)) return finish_job(lane, false);
       return begin_walk(lane);
     }
     if (!in_band) return finish_job(lane, false);
-    const bool free = is_free(lane);
+    const bool free = is_free(lane, kSureDepth);
     if (!free) {
       t.self_rejected += judge_.hits_self;
       t.world_rejected += judge_.hits_world;
@@ -413,7 +413,7 @@ class Search {
       judge_.corrections[lane] = 0;
       if (left_limits) end_way(lane);
     } else if (at_target) {
-      if (is_free(lane)) {
+      if (is_free(lane, 0)) {
         add_hit(state(slots_[lane_slot_[lane]]), lane, lane_job_[lane]);
         return finish_job(lane, true);
       }

@@ -116,12 +116,13 @@ std::int64_t round_targets(const SolveOptions& o) {
   return std::clamp<std::int64_t>(std::int64_t{65536} / hits_per_target(o), 1, 1024);
 }
 
-// Offsets of arrays that share a buffer, each aligned for its type.
+// Offsets of arrays that share a buffer, each aligned for its type: without gaps, which a copy of all would read
+// before they are written.
 class Layout {
  public:
   template <class T>
   std::size_t add(std::int64_t count) {
-    const std::size_t at = (size_ + 15) / 16 * 16;
+    const std::size_t at = (size_ + alignof(T) - 1) / alignof(T) * alignof(T);
     size_ = at + std::size_t(count) * sizeof(T);
     return at;
   }

@@ -215,12 +215,15 @@ struct Worker::Impl {
     return double(hit_clearance_[hit]) > moved_by_polish(hit, q) + slack || is_free(t, q);
   }
 
-  // What the search took for free, and is not in float64.
-  void count_rejection(std::int64_t t, const double* q) {
-    const CollisionRule rule = problem_->rule(), own{rule.worlds, 0, true}, outside{rule.worlds, rule.margin, false};
-    const std::int32_t nowhere = rule.worlds->empty_world();
-    states_[t].self_rejected += rule.self && !hjcdik::is_free(*chain_, q, own, nowhere);
-    states_[t].world_rejected += !hjcdik::is_free(*chain_, q, outside, states_[t].world);
+  // What the search took for free, or for nearly free, and is not: it may be all there is to fall back on.
+  void refuse(std::int64_t t, const double* q) {
+    const CollisionRule rule = problem_->rule(), own{rule.worlds, 0, true},
+                        outside{rule.worlds, rule.margin, false};
+    const double to_itself = rule.self ? clearance(*chain_, q, own, rule.worlds->empty_world(), 0) : 0;
+    const double to_world = clearance(*chain_, q, outside, states_[t].world, 0);
+    states_[t].self_rejected += to_itself < 0;
+    states_[t].world_rejected += to_world < 0;
+    keep(t, q, kCollides - float(std::min(to_itself, to_world)));
   }
 
   const double* target(std::int64_t t) const {
@@ -315,7 +318,7 @@ struct Worker::Impl {
           const std::int32_t job = scratch_.job[rows];
           if (converged(scratch_, rows, converged_)) {
             if (judged_ && !hit_is_free(t, row_hit_[rows], &scratch_.q[rows * dof_])) {
-              count_rejection(t, &scratch_.q[rows * dof_]);
+              refuse(t, &scratch_.q[rows * dof_]);
               continue;
             }
             if (state.job_end <= warm || distinct_found_[t] < rows_wanted_) {
@@ -478,17 +481,20 @@ struct Worker::Impl {
 
   // The best row that met the search's tolerance but not the polish's, for the approximate rows.
   void reject(std::int64_t t, const Rows& rows, std::int64_t r) {
-    const float off = float(score(rows, r));
+    keep(t, &rows.q[r * dof_], float(score(rows, r)));
+  }
+
+  void keep(std::int64_t t, const double* q, float off) {
     if (!(off < reject_score_[t])) return;
     reject_score_[t] = off;
-    std::memcpy(&reject_q_[t * dof_], &rows.q[r * dof_], std::size_t(dof_) * sizeof(double));
+    std::memcpy(&reject_q_[t * dof_], q, std::size_t(dof_) * sizeof(double));
   }
 
   // The next search forgets the near hits of this one, a warm start's above all.
   void keep_near_hit(std::int64_t t) {
     const std::int64_t first = t * near_capacity_;
     for (std::int64_t row = first; row < first + states_[t].near_hits; row++) {
-      if (!(near_score_[row] < reject_score_[t]) || near_score_[row] >= kCollides) continue;
+      if (!(near_score_[row] < reject_score_[t])) continue;
       reject_score_[t] = near_score_[row];
       widen(&near_q_[row * dof_], &reject_q_[t * dof_]);
     }

@@ -103,6 +103,65 @@ struct Clearances {
   float self, world;  // the world's less the margin
 };
 
+// carrying_frames of the configuration in lane `owner`, by the warp: a joint's sine and cosine in a lane each, and
+// then a row of the frames in each of three lanes, since rows do not mix.
+__device__ void carrying_frames_of(int owner, const float* q, Frame<float>* frames) {
+  const int lane = threadIdx.x & 31, row = lane % 3;
+  float angle = 0, slide = 0;
+  HJCDIK_UNROLL
+  for (int i = 0; i < kDof; i++) {
+    const auto& joint = chain_f32.joint[i];
+    const float value = __shfl_sync(kAll, q[i], owner);
+    if (lane == i) angle = joint.prismatic ? joint.offset : value + joint.offset;
+    if (lane == i) slide = value;
+  }
+  float sine, cosine;
+  sincos(angle, sine, cosine);
+  float x = row == 0 ? 1.0f : 0.0f, y = row == 1 ? 1.0f : 0.0f, z = row == 2 ? 1.0f : 0.0f, p = 0;
+  const auto keep = [&](int i) {
+    float* f = reinterpret_cast<float*>(frames + i) + row;
+    if (lane < 3) f[0] = x, f[3] = y, f[6] = z, f[9] = p;
+  };
+  keep(0);
+  x = chain_f32.start[3 * row];
+  y = chain_f32.start[3 * row + 1];
+  z = chain_f32.start[3 * row + 2];
+  p = chain_f32.start[9 + row];
+  HJCDIK_UNROLL
+  for (int i = 0; i < kDof; i++) {
+    const auto& joint = chain_f32.joint[i];
+    const float s = __shfl_sync(kAll, sine, i), c = __shfl_sync(kAll, cosine, i);
+    const float turned = c * x + s * y;
+    y = c * y - s * x;
+    x = turned;
+    if (joint.prismatic) p += __shfl_sync(kAll, slide, i) * z;
+    keep(i + 1);
+    p += joint.translation[0] * x + (joint.translation[1] * y + joint.translation[2] * z);
+    const float tilted = joint.cos_alpha * y + joint.sin_alpha * z;
+    z = joint.cos_alpha * z - joint.sin_alpha * y;
+    y = tilted;
+  }
+}
+
+// Brings memory near before it is needed, the warp side by side. `slot`: room of the lane's own.
+__device__ __noinline__ void fetch_ahead(uint4* slot, const void* from, const void* end) {
+#if __CUDA_ARCH__ >= 800
+  const unsigned to = unsigned(__cvta_generic_to_shared(slot));
+  const char* at = reinterpret_cast<const char*>(reinterpret_cast<unsigned long long>(from) & ~31ull);
+#pragma unroll 1
+  for (at += 32 * (threadIdx.x & 31); at + 16 <= end; at += 32 * 32)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(to), "l"(at) : "memory");
+#endif
+}
+
+__device__ void fetch_ahead(uint4* slot, const CollisionParams& c, int world) {
+  const WorldRange range = c.worlds.worlds[world];
+  fetch_ahead(slot, c.worlds.nodes + range.begin, c.worlds.nodes + range.end);
+  fetch_ahead(slot, c.worlds.boxes + range.boxes[0], c.worlds.boxes + range.boxes[1]);
+  fetch_ahead(slot, c.worlds.capsules + range.capsules[0], c.worlds.capsules + range.capsules[1]);
+  fetch_ahead(slot, c.worlds.cylinders + range.cylinders[0], c.worlds.cylinders + range.cylinders[1]);
+}
+
 // Of the configuration whose frames are in `memory`, by the whole warp.
 __device__ __noinline__ Clearances judge(WarpTeam::Memory& memory, const CollisionParams& c, int world) {
   const SphereTable<float> table = robot::spheres_f32();
@@ -160,6 +219,17 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
   bool at_target = false, pending = false;  // pending: waits to be judged
   int points = 0, corrections = 0;
   float origin[kDof], way[kDof], hit_clearance = 0;
+  __shared__ uint4 slots[kBlock];
+  if (p.group == 32) {
+    const SphereTable<float> table = robot::spheres_f32();
+    fetch_ahead(slots + threadIdx.x, table.x, table.x + kPlaces);
+    fetch_ahead(slots + threadIdx.x, table.y, table.y + kPlaces);
+    fetch_ahead(slots + threadIdx.x, table.z, table.z + kPlaces);
+    fetch_ahead(slots + threadIdx.x, table.radius, table.radius + kPlaces);
+    fetch_ahead(slots + threadIdx.x, table.joint, table.joint + kPlaces);
+    fetch_ahead(slots + threadIdx.x, table.group, table.group + table.groups);
+    fetch_ahead(slots + threadIdx.x, table.pair, table.pair + table.pairs);
+  }
   for (int i = 0; i < kDof; i++) origin[i] = way[i] = 0;
 #endif
 
@@ -267,6 +337,9 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
           near_job = p.near_job[target];
         }
       }
+#ifdef HJCDIK_COLLISION
+      if (p.group == 32 && target >= 0) fetch_ahead(slots + threadIdx.x, p.collision, p.collision.world_at(target));
+#endif
       queue_head += ::min(ready, __popc(need));
       need = __ballot_sync(kAll, target < 0 && member == 0);
     }
@@ -377,7 +450,7 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
       if (ready == 0) break;
       for (; ready != 0; ready &= ready - 1) {
         const int owner = __ffs(int(ready)) - 1;
-        if (lane == owner) carrying_frames<kDof>(chain_f32, q, memory.frames);
+        carrying_frames_of(owner, q, memory.frames);
         const int world = __shfl_sync(kAll, lane == owner ? p.collision.world_at(target) : 0, owner);
         __syncwarp();
         const Clearances c = judge(memory, p.collision, world);
@@ -386,7 +459,8 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
         clearance[0] = c.self;
         clearance[1] = c.world;
         const float slack = p.collision.worlds.worlds[world].slack;
-        const bool free = ::fminf(c.self, c.world) >= -slack - kSureDepth;
+        // As in cpu/lanes.cpp: what touches may be refused after the polish, and then its walk is needed.
+        const bool free = ::fminf(c.self, c.world) >= -slack - (walk_job ? 0.0f : kSureDepth);
         if (walking) {
           done = free;
           stepping = !free && --points > 0;
