@@ -33,9 +33,11 @@ class Program(NamedTuple):
     kernels: dict[str, Kernel]
 
 
-def compile_program(robot: str | hjcdik.Solver, major: int, minor: int, coarse: bool = False) -> Program:
+def compile_program(
+    robot: str | hjcdik.Solver, major: int, minor: int, coarse: bool = False, collision: bool = False
+) -> Program:
     solver = hjcdik.Solver(robot, device="cpu") if isinstance(robot, str) else robot
-    image, compiler, report = _core.compile_program(solver._robot, coarse, major, minor)
+    image, compiler, report = _core.compile_program(solver._robot, coarse, collision, major, minor)
     kernels = {}
     for part in report.split("Compiling entry function '")[1:]:
         figures = [
@@ -119,6 +121,17 @@ def test_the_coarse_search_compiles(preset: str) -> None:
     assert set(kernels) == KERNELS
     assert kernels["hjcdik_search"].registers <= 128
     assert kernels["hjcdik_search"].spills <= 64
+
+
+@pytest.mark.parametrize("architecture", [(7, 5), (9, 0), (12, 0)], ids=lambda a: f"sm_{a[0]}{a[1]}")
+@pytest.mark.parametrize("preset", ["panda", "iiwa14", "ur5e"])
+def test_the_collision_search_compiles(preset: str, architecture: tuple[int, int]) -> None:
+    kernels = compile_program(preset, *architecture, collision=True).kernels
+    assert set(kernels) == KERNELS
+    assert kernels["hjcdik_search"].registers <= 168
+    assert kernels["hjcdik_search"].spills <= 512
+    # The judged configuration's spheres, in float64.
+    assert kernels["hjcdik_polish"].stack <= 8192
 
 
 @pytest.mark.parametrize("dof", [1, 12, 24, 32])
