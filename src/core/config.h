@@ -14,12 +14,12 @@
 #define HJCDIK_FN __host__ __device__ __forceinline__
 #define HJCDIK_UNROLL _Pragma("unroll")
 #define HJCDIK_CONSTANT static __constant__
-#define HJCDIK_TABLE alignas(32) static __device__ const
+#define HJCDIK_TABLE static __device__ const
 #else
 #define HJCDIK_FN inline __attribute__((always_inline))
 #define HJCDIK_UNROLL
 #define HJCDIK_CONSTANT static
-#define HJCDIK_TABLE alignas(32) static const
+#define HJCDIK_TABLE static const
 #endif
 
 namespace hjcdik::HJCDIK_CORE {

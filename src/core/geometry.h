@@ -53,14 +53,13 @@ enum ObstacleShape : int { kInner = -1, kBoxes, kCapsules, kCylinders };
 struct BoundingNode {
   float center[3], radius;
   int skip;
-  int shape;       // of the obstacles begin .. end - 1 that a leaf holds
+  int shape;  // of the obstacles begin .. end - 1 that a leaf holds
   int begin, end;
 };
 
 struct WorldRange {
   int begin, end;  // nodes
   float slack;     // how far float32 clearances may be off, m
-  int boxes[2], capsules[2], cylinders[2];  // first of the world's own, and one past the last
 };
 
 template <class S>
@@ -80,8 +79,8 @@ using core::BoundingNode;
 using core::Box;
 using core::Capsule;
 using core::Cylinder;
-using core::kCapsules;
 using core::kBoxes;
+using core::kCapsules;
 using core::kFarAway;
 using core::kInner;
 using core::kMaxSpheres;

@@ -81,11 +81,12 @@ class Program {
   ~Program();
 
   CUfunction search, polish;
+  CUfunction judge = nullptr;  // of a program that judges
   int search_blocks;     // that the whole GPU runs at once
   std::string compiler;  // version of NVRTC
 
  private:
-  Program(std::shared_ptr<Device> device, CUmodule module);
+  Program(std::shared_ptr<Device> device, CUmodule module, Variant variant);
 
   std::shared_ptr<Device> device_;
   CUmodule module_ = nullptr;

@@ -108,8 +108,9 @@ void check_collision(const Robot& robot, const SolveOptions& o) {
     throw InvalidArgument("collision_margin_m must be finite and not negative");
   const bool has_spheres = !robot.collision_links().empty();
   if (o.collision > Collision::none && !has_spheres) {
-    throw InvalidArgument("robot '" + robot.name() +
-                          "' has no collision spheres: load it with a sphere model, or solve without collision");
+    throw InvalidArgument(
+        "robot '" + robot.name() +
+        "' has no collision spheres: load it with a sphere model, or solve without collision");
   }
   const bool hard = o.collision == Collision::hard || o.collision == Collision::both ||
                     (o.collision == Collision::automatic && has_spheres);
@@ -201,8 +202,9 @@ void check_worlds(const SolveOptions& o, Collision mode, const WorldSet& set, st
                             ", but there " + worlds_text(worlds));
     }
     if (mode == Collision::soft && (w < 0 || set.worlds[std::size_t(w)].empty())) {
-      throw InvalidArgument("collision 'soft' ranks by the penetration of obstacles, but the world of target " +
-                            std::to_string(t) + " is empty");
+      throw InvalidArgument(
+          "collision 'soft' ranks by the penetration of obstacles, but the world of target " +
+          std::to_string(t) + " is empty");
     }
   }
 }
@@ -324,8 +326,9 @@ void Solver::set_worlds(std::vector<World> worlds) {
   if (robot_.collision_links().empty()) {
     const bool any = std::any_of(worlds.begin(), worlds.end(), [](const World& w) { return !w.empty(); });
     if (any) {
-      throw InvalidArgument("robot '" + robot_.name() +
-                            "' has no collision spheres, so obstacles would do nothing: load it with a sphere model");
+      throw InvalidArgument(
+          "robot '" + robot_.name() +
+          "' has no collision spheres, so obstacles would do nothing: load it with a sphere model");
     }
   }
   worlds_->put(std::make_shared<const WorldSet>(robot_.chain(), std::move(worlds)));

@@ -29,9 +29,9 @@ struct TargetState {
 struct CollisionTask {
   core::SphereTable<float> robot;
   core::WorldTable<float> worlds;
-  float margin;  // to obstacles, m
-  bool self;     // whether self pairs count
-  bool judges;   // else whatever converges is a hit, with a clearance of -kCollides
+  float margin;          // to obstacles, m
+  bool self;             // whether self pairs count
+  bool judges;           // else whatever converges is a hit, with a clearance of -kCollides
   float* hit_clearance;  // per hit: the smaller of self clearance and that to the world less the margin, m
 };
 

@@ -21,8 +21,6 @@ constexpr double kSameConfiguration = 1e-7;
 
 // From so many targets on, their first hits are judged together.
 constexpr std::int64_t kManyTargets = 32;
-// The polish moved no point farther than this, m: less than kSureDepth, so that no search would reject its hit.
-constexpr double kLittleMoved = 5e-4;
 
 // Hits of one target polished in one go while it looks for several rows.
 constexpr std::int64_t kRoundHits = 256;
@@ -165,8 +163,9 @@ struct Worker::Impl {
     return moved;
   }
 
-  // Most targets' first starts that converge are free. Where that can be told of many at once it is a fraction
-  // of the price; what it can't be told of is left to the search that judges, which answers the same.
+  // Most targets' first starts that converge are free. Where that can be told of many at once it is a
+  // fraction of the price; what it can't be told of is left to the search that judges, which answers the
+  // same.
   void first_hits() {
     std::int32_t active = 0;
     for (std::int32_t t = 0; t < count_; t++) {
@@ -261,8 +260,7 @@ struct Worker::Impl {
     for (std::int64_t t = 0; t < count_; t++) {
       for (std::int64_t r = 0; r < k; r++) {
         exact_[t * k + r] = converged(scratch_, t * k + r, kConverged);
-        exact_[t * k + r] =
-            exact_[t * k + r] && (!judged_ || is_free(t, &scratch_.q[(t * k + r) * dof_]));
+        exact_[t * k + r] = exact_[t * k + r] && (!judged_ || is_free(t, &scratch_.q[(t * k + r) * dof_]));
         if (exact_[t * k + r]) add_to_pool(t, scratch_, t * k + r, std::int32_t(r));
       }
     }
@@ -351,8 +349,12 @@ struct Worker::Impl {
     SearchTask task{};
     CollisionTask collision{};
     if (judged_ && job_errors == nullptr) {
-      collision = {chain_->sphere_tables.f32.table(), problem_->worlds->table_f32(),
-                   float(o.collision_margin_m), o.self_collision, judges, hit_clearance_.data()};
+      collision = {chain_->sphere_tables.f32.table(),
+                   problem_->worlds->table_f32(),
+                   float(o.collision_margin_m),
+                   o.self_collision,
+                   judges,
+                   hit_clearance_.data()};
       task.collision = &collision;
     }
     task.job_q = job_q;
@@ -538,7 +540,8 @@ struct Worker::Impl {
   void fall_back(std::int64_t t, std::int64_t n) {
     for (std::int64_t r = 0; r < n; r++) {
       double* q = &scratch_.q[r * dof_];
-      if (!push_out(*chain_, q, problem_->rule(), states_[t].world)) q[0] = std::numeric_limits<double>::quiet_NaN();
+      if (!push_out(*chain_, q, problem_->rule(), states_[t].world))
+        q[0] = std::numeric_limits<double>::quiet_NaN();
     }
     ranking_.clear();
     std::int64_t kept = 0;
@@ -714,7 +717,8 @@ struct Worker::Impl {
     plan.walks = 0;
     enum : char { unseen, off, off_in_collision, lost, feasible };
     candidate_.assign(std::size_t(options_->batch_size), unseen);
-    std::vector<double> q(static_cast<std::size_t>(dof_)), cost(costs ? std::size_t(options_->batch_size) : 0);
+    std::vector<double> q(static_cast<std::size_t>(dof_)),
+        cost(costs ? std::size_t(options_->batch_size) : 0);
     std::int64_t coarse = 0;
     for (std::int32_t job = 0; job <= last; job++) {
       const core::Start start = core::start_of_job(plan, job);
@@ -726,13 +730,16 @@ struct Worker::Impl {
       const bool better = candidate == unseen || rank(verdict) > rank(candidate);
       if (better) candidate = verdict;
       if (better && costs)
-        cost[std::size_t(start.candidate)] = 1e3 * penetration(*chain_, q.data(), *problem_->worlds, state.world);
+        cost[std::size_t(start.candidate)] =
+            1e3 * penetration(*chain_, q.data(), *problem_->worlds, state.world);
       if (judges && start.start == 0) {
         start_configuration(t, start, q.data());
         coarse += !free(q.data());
       }
     }
-    const auto count = [&](char verdict) { return std::count(candidate_.begin(), candidate_.end(), verdict); };
+    const auto count = [&](char verdict) {
+      return std::count(candidate_.begin(), candidate_.end(), verdict);
+    };
     stats.batch_size = options_->batch_size;
     stats.n_refined = options_->batch_size - count(unseen);
     stats.n_ik_accurate = count(lost) + count(feasible);

@@ -224,16 +224,10 @@ WorldSet::WorldSet(const model::Chain& chain, std::vector<World> given)
     add(boxes_of(world), f64.boxes, f32.boxes, box_rows, core::kBoxes, size);
     add(capsules_of(world), f64.capsules, f32.capsules, capsule_rows, core::kCapsules, size);
     add(cylinders_of(world), f64.cylinders, f32.cylinders, cylinder_rows, core::kCylinders, size);
-    const Extent from = begins.back(), to = sizes();
-    ranges.push_back({begin,
-                      int(nodes.size()),
-                      float(1e-6 * reach + 1e-6 * size),
-                      {from.boxes, to.boxes},
-                      {from.capsules, to.capsules},
-                      {from.cylinders, to.cylinders}});
+    ranges.push_back({begin, int(nodes.size()), float(1e-6 * reach + 1e-6 * size)});
   }
   begins.push_back(sizes());
-  ranges.push_back({0, 0, float(1e-6 * reach), {0, 0}, {0, 0}, {0, 0}});
+  ranges.push_back({0, 0, float(1e-6 * reach)});
 }
 
 }  // namespace hjcdik
