@@ -137,9 +137,10 @@ profile() {
      --section SpeedOfLight --section ComputeWorkloadAnalysis --section InstructionStats \
      --section WarpStateStats --section SchedulerStats --section LaunchStats --section Occupancy \
      --metrics smsp__inst_executed_pipe_fma.sum,smsp__inst_executed_pipe_xu.sum,smsp__inst_executed.sum \
-     "$bench" "$1" 2>&1 | tee -a "$out/ncu.txt" | grep -v '^==PROF==' | tail -120 | tee "$out/.profile") \
+     "$bench" "$1" 2>&1 | tee "$out/.profile" | grep -v '^==PROF==' | tail -120) \
     && grep -q hjcdik_search "$out/.profile"
   local status=$?
+  cat "$out/.profile" >>"$out/ncu.txt"
   rm -f "$out/.profile"
   return "$status"
 }
@@ -163,7 +164,7 @@ if wants collision; then
       --output "$out/collision_${device/cuda/gpu}.json" "${quick[@]}"
   done
 fi
-if wants tests; then in_shell "GPU tests" 180 gpu_tests; fi
+if wants tests; then in_shell "GPU tests" 300 gpu_tests; fi
 if wants sanitizer; then
   for tool in memcheck racecheck initcheck; do in_shell "$tool" 120 sanitizer $tool; done
 fi

@@ -108,7 +108,7 @@ constexpr std::size_t kMailboxBytes = 64;
 
 // What the search and the polish alone can answer; the rest goes through the worker's rounds.
 bool is_one_row(const SolveOptions& o) {
-  return o.num_solutions == 1 && o.q_init_rows == 0 && !o.stats && o.collision != Collision::soft;
+  return o.num_solutions == 1 && o.q_init_rows == 0 && o.collision != Collision::soft;
 }
 
 // From this many targets on their first hits are judged together (Worker::Impl::first_hits).
@@ -590,6 +590,8 @@ struct Executor::Impl {
 
   void solve_rounds(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
                     const ResultView& out);
+  void count_candidates(Session& s, const Problem& problem, const double* targets, std::int64_t first,
+                        std::int64_t count, TargetStats* stats);
   void solve_rounds_device(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
                            const ResultView& out, CUstream stream);
   void solve_piece_device(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
@@ -864,6 +866,16 @@ void Executor::Impl::solve_device(const Problem& problem, const ResultView& out,
       const std::int64_t count = std::min(piece, targets - done);
       if (one_row) {
         solve_piece_device(s, problem, done, count, out, stream);
+        if (problem.options.stats) {
+          const std::int64_t stride = problem.targets.stride;
+          std::vector<double> targets(std::size_t((count - 1) * stride + 7));
+          check(driver().MemcpyDtoHAsync(
+                    targets.data(), reinterpret_cast<CUdeviceptr>(problem.targets.data + done * stride),
+                    targets.size() * sizeof(double), stream),
+                "cuMemcpyDtoHAsync");
+          check(driver().StreamSynchronize(stream), "solving");
+          count_candidates(s, problem, targets.data(), done, count, out.stats);
+        }
       } else {
         solve_rounds_device(s, problem, done, count, out, stream);
       }
@@ -926,6 +938,26 @@ void Executor::Impl::solve_piece_device(Session& s, const Problem& problem, std:
   }
 }
 
+// The statistics of targets first .. first + count - 1, which are at `targets` on the host and have their rows.
+void Executor::Impl::count_candidates(Session& s, const Problem& problem, const double* targets,
+                                      std::int64_t first, std::int64_t count, TargetStats* stats) {
+  if (!problem.options.stats) return;
+  const std::int64_t most = round_targets(problem.options);
+  const auto size = std::size_t(std::min(most, count));
+  std::vector<double> q(size * std::size_t(dof)), pose(7 * size), distance(size), angle(size);
+  std::vector<std::int64_t> found(size);
+  std::vector<Outcome> outcome(size);
+  for (std::int64_t begin = 0; begin < count; begin += most) {
+    const std::int64_t n = std::min(most, count - begin);
+    Problem some = problem;
+    some.targets = {targets + begin * problem.targets.stride, n, problem.targets.stride};
+    if (some.options.world_index != nullptr) some.options.world_index += first + begin;
+    solve_rounds(s, some, 0, n,
+                 {q.data(), pose.data(), distance.data(), angle.data(), found.data(), outcome.data(),
+                  stats + first + begin});
+  }
+}
+
 void Executor::Impl::solve_unsolved(Session& s, const Problem& problem, std::int64_t first,
                                     std::int64_t count, const ResultView& out) {
   std::vector<std::int64_t> unsolved;
@@ -947,6 +979,7 @@ void Executor::Impl::solve_unsolved(Session& s, const Problem& problem, std::int
     Problem few = problem;
     few.targets = {poses.data(), std::int64_t(n), 7};
     few.options.world_index = worlds.data();
+    few.options.stats = false;
     solve_rounds(s, few, 0, std::int64_t(n),
                  {q.data(), pose.data(), distance.data(), angle.data(), found.data(), outcome.data()});
     for (std::size_t k = 0; k < n; k++) {
@@ -1050,6 +1083,8 @@ void Executor::solve(const Problem& problem, const ResultView& out,
           if (!session) session.emplace(impl, problem);
           if (one_row) {
             impl.solve_piece(**session, problem, first, count, out);
+            impl.count_candidates(**session, problem, problem.targets.data + first * problem.targets.stride,
+                                  first, count, out.stats);
           } else {
             impl.solve_rounds(**session, problem, first, count, out);
           }
