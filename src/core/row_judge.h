@@ -13,9 +13,9 @@ class RowJudge {
  public:
   using Mask = decltype(Real() < Real());
 
-  HJCDIK_FN RowJudge(const SphereTable<float>& robot, const WorldTable<float>& worlds, float margin,
+  HJCDIK_FN RowJudge(const SphereTable<float>& robot, const WorldTable<float>& worlds, float margin, float room,
                      bool self, Any any)
-      : robot_(robot), worlds_(worlds), margin_(margin), self_(self), any_(any) {}
+      : robot_(robot), worlds_(worlds), margin_(margin), least_room_(room), self_(self), any_(any) {}
 
   template <int N = 0, class Chain>
   HJCDIK_FN void place(const Chain& chain, const Real* q) {
@@ -26,10 +26,10 @@ class RowJudge {
     }
   }
 
-  // Of `rows`, which are in this world, those that are free by more than float32 may be off.
+  // Of `rows`, which are in this world, those that are free by more than the room and what float32 may be off.
   HJCDIK_FN Mask free_rows(int world, Mask rows) {
     free_ = rows;
-    room_ = 2 * worlds_.worlds[world].slack;
+    room_ = least_room_ + 2 * worlds_.worlds[world].slack;
     if (self_) judge_self();
     judge_world(world);
     return free_;
@@ -82,7 +82,7 @@ class RowJudge {
 
   const SphereTable<float>& robot_;
   const WorldTable<float>& worlds_;
-  float margin_, room_ = 0;
+  float margin_, least_room_, room_ = 0;
   bool self_;
   Any any_;
   Mask free_;

@@ -304,8 +304,8 @@ class Search {
     return (ended_ & ((converged & ~stepping) | (mask_bits(in_band) & ~walking))) != 0;
   }
 
-  // The lane's clearances; whether it is in collision no deeper than that, as far as float32 can tell.
-  bool is_free(int lane, float depth) {
+  // The lane's clearances; whether it is free, as far as float32 can tell.
+  bool is_free(int lane) {
     if (!judge_.task.judges) {
       judge_.clearance = -kCollides;
       return true;
@@ -328,7 +328,7 @@ class Search {
     const Real outside =
         world_clearance(judge_.team, c.robot, c.worlds, world, interest + c.margin) - Real(c.margin);
     judge_.clearance = least(min(self, outside));
-    if (judge_.clearance >= -slack - depth) return true;
+    if (judge_.clearance >= -slack) return true;
     judge_.hits_self = least(self) < 0;
     judge_.hits_world = least(outside) < 0;
     return false;
@@ -342,11 +342,11 @@ class Search {
     if (judge_.walk_job[lane]) {
       // A start that is free has been found by its own job. What touches may still be refused after the
       // polish.
-      if (!at_target || is_free(lane, 0)) return finish_job(lane, false);
+      if (!at_target || is_free(lane)) return finish_job(lane, false);
       return begin_walk(lane);
     }
     if (!in_band) return finish_job(lane, false);
-    const bool free = is_free(lane, kSureDepth);
+    const bool free = is_free(lane);
     if (!free) {
       t.self_rejected += judge_.hits_self;
       t.world_rejected += judge_.hits_world;
@@ -413,7 +413,7 @@ class Search {
       judge_.corrections[lane] = 0;
       if (left_limits) end_way(lane);
     } else if (at_target) {
-      if (is_free(lane, 0)) {
+      if (is_free(lane)) {
         add_hit(state(slots_[lane_slot_[lane]]), lane, lane_job_[lane]);
         return finish_job(lane, true);
       }
@@ -749,14 +749,14 @@ struct AnyLane {
 
 void judge(JudgeTask& task) {
   const int dof = task.chain->dof;
-  RowJudge<Real, kMaxSpheres, kMaxDof, AnyLane> judge(task.robot, task.worlds, task.margin, task.self,
-                                                      AnyLane{});
+  RowJudge<Real, kMaxSpheres, kMaxDof, AnyLane> judge(task.robot, task.worlds, task.margin, task.room,
+                                                      task.self, AnyLane{});
   for (int first = 0; first < task.count; first += kWidth) {
     const int rows = task.count - first < kWidth ? task.count - first : kWidth;
     Real q[kMaxDof];
     for (int lane = 0; lane < kWidth; lane++) {
       const int r = lane < rows ? first + lane : first;
-      for (int i = 0; i < dof; i++) set_lane(q[i], lane, float(task.q[std::int64_t(r) * dof + i]));
+      for (int i = 0; i < dof; i++) set_lane(q[i], lane, task.q[std::int64_t(r) * dof + i]);
     }
     judge.place(*task.chain, q);
     // Lanes of one world at a time; mostly all are.

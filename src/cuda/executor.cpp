@@ -755,7 +755,7 @@ class RoundsEngine final : public Engine {
           const float self = clearances[2 * row], outside = clearances[2 * row + 1],
                       slack = task.collision->worlds.worlds[t.world].slack;
           clearance = std::min(self, outside);
-          if (clearance < -slack - core::kSureDepth) {
+          if (clearance < -slack) {
             t.self_rejected += self < 0;
             t.world_rejected += outside < 0;
             hit = false;

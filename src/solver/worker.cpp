@@ -178,12 +178,14 @@ struct Worker::Impl {
     std::int64_t rows = 0;
     row_hit_.resize(std::size_t(active));
     row_world_.resize(std::size_t(active));
+    row_q_.resize(std::size_t(active * dof_));
     row_free_ = std::make_unique<bool[]>(std::size_t(active));
     for (std::int32_t t = 0; t < active; t++) {
       if (states_[t].hits == 0) continue;
       const std::int64_t hit = std::int64_t(t) * capacity_;
       load(scratch_, rows, t, &hit_q_[hit * dof_], hit_job_[hit]);
       row_world_[rows] = states_[t].world;
+      std::memcpy(&row_q_[std::size_t(rows * dof_)], &hit_q_[hit * dof_], std::size_t(dof_) * sizeof(float));
       row_hit_[rows++] = hit;
     }
     finish_rows(scratch_, rows);
@@ -192,9 +194,10 @@ struct Worker::Impl {
                    chain_->sphere_tables.f32.table(),
                    rule.worlds->table_f32(),
                    float(rule.margin),
+                   float(kLittleMoved),
                    rule.self,
                    std::int32_t(rows),
-                   scratch_.q.data(),
+                   row_q_.data(),
                    row_world_.data(),
                    row_free_.get()};
     const bool judged = engine_->judge(task);
@@ -822,6 +825,7 @@ struct Worker::Impl {
   std::vector<float> hit_q_, hit_clearance_, near_q_, near_score_;
   std::vector<std::int64_t> row_hit_;
   std::vector<std::int32_t> row_world_;
+  std::vector<float> row_q_;
   std::unique_ptr<bool[]> row_free_;
   std::vector<std::int32_t> hit_job_, near_job_;
   std::vector<float> reject_score_;

@@ -143,7 +143,7 @@ struct JudgeParams {
   const float* hit_q;
   const int* hit_job;
   unsigned char* outcome;
-  double little_moved;  // what the polish moved further counts as not for sure, m
+  double little_moved;  // as kLittleMoved in solver/worker.hpp
   u32* retry;           // those targets; null: not wanted
   u32* counters;        // as PolishParams
   Mailbox* mailbox;

@@ -439,8 +439,7 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
         clearance[0] = c.self;
         clearance[1] = c.world;
         const float slack = p.collision.worlds.worlds[world].slack;
-        // As in cpu/lanes.cpp: what touches may be refused after the polish, and then its walk is needed.
-        const bool free = ::fminf(c.self, c.world) >= -slack - (walk_job ? 0.0f : kSureDepth);
+        const bool free = ::fminf(c.self, c.world) >= -slack;
         if (walking) {
           done = free;
           stepping = !free && --points > 0;
@@ -717,12 +716,12 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_judge(const JudgePar
   bool sure = wanted && p.outcome[r] == 0 && p.hit_job[r] >= 0 && p.hit_job[r] < kWalkBlock;
   for (int i = 0; i < kDof; i++) {
     wide[i] = sure ? p.q[(long long)r * kDof + i] : 0.0;
-    q[i] = float(wide[i]);
+    q[i] = sure ? p.hit_q[(long long)r * kDof + i] : 0.0f;
   }
   sure = sure && moved_by_polish(p.collision, wide, p.hit_q + (long long)r * kDof) < p.little_moved;
   const SphereTable<float> table = robot::spheres_f32();
   RowJudge<float, robot::spheres, kDof, AnyThread> judge(table, p.collision.worlds, float(p.collision.margin),
-                                                         p.collision.self, AnyThread{});
+                                                         float(p.little_moved), p.collision.self, AnyThread{});
   judge.template place<kDof>(chain_f32, q);
   // The warp goes through its worlds together; mostly there is one.
   const int world = sure ? p.collision.world_at(r) : 0;
