@@ -102,8 +102,8 @@ HJCDIK_FN void carrying_frames(const Chain& chain, const Real* q, Frame<Real>* f
   }
 }
 
-// Calls visit(distance, first) for every obstacle of the world that may be nearer than `interest` to spheres
-// first .. first + width - 1; what visit returns is the interest from then on.
+// Calls visit(distance, first, shape, o) for every obstacle of the world, number o of its shape, that may be nearer
+// than `interest` to spheres first .. first + width - 1; what visit returns is the interest from then on.
 template <class Team, class S, class Visit>
 HJCDIK_FN void visit_world(const Team& team, const SphereTable<S>& robot, const WorldTable<S>& table,
                            int world, typename Team::Real interest, Visit&& visit) {
@@ -131,7 +131,7 @@ HJCDIK_FN void visit_world(const Team& team, const SphereTable<S>& robot, const 
         } else {
           distance = distance_to(table.cylinders[o], p);
         }
-        interest = visit(Distance<Real>{distance.value - r, distance.normal}, first);
+        interest = visit(Distance<Real>{distance.value - r, distance.normal}, first, node.shape, o);
       }
     }
   }
@@ -192,7 +192,7 @@ HJCDIK_FN typename Team::Real world_clearance(const Team& team, const SphereTabl
                                               const WorldTable<S>& table, int world, S interest) {
   using Real = typename Team::Real;
   Real best = Real(interest);
-  visit_world(team, robot, table, world, best, [&](const Distance<Real>& d, int first) {
+  visit_world(team, robot, table, world, best, [&](const Distance<Real>& d, int first, int, int) {
     // Behind the last sphere that meets the world come the base's.
     best = select(team.counts(first, robot.world_spheres), min(best, d.value), best);
     return best;

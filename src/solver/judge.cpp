@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "core/collision.h"
 #include "solver/world.hpp"
@@ -54,7 +55,7 @@ Contact deepest(const model::Chain& chain, const double* q, const CollisionRule&
                      });
   }
   core::visit_world(pose.team, pose.robot, rule.worlds->table_f64(), world, worst.clearance + rule.margin,
-                    [&](const core::Distance<double>& d, int i) {
+                    [&](const core::Distance<double>& d, int i, int, int) {
                       if (d.value - rule.margin < worst.clearance) {
                         worst = {d.value - rule.margin, d.normal, pose.team.place(i), {},
                                  pose.robot.joint[i],   -1};
@@ -64,33 +65,36 @@ Contact deepest(const model::Chain& chain, const double* q, const CollisionRule&
   return worst;
 }
 
-// What row `row` of a world's packed capsules was given as.
-std::pair<ObstacleKind, std::int32_t> capsule_as_given(const World& world, std::int32_t row) {
-  const auto given = std::int32_t(world.obstacles().given_capsules),
-             all = std::int32_t(world.capsules().size() / 7);
+// What obstacle o of its shape was given as: kind, and row of its array.
+std::pair<ObstacleKind, std::int32_t> as_given(const WorldSet& set, std::int32_t world, int shape,
+                                               std::size_t o) {
+  if (shape == core::kBoxes) return {ObstacleKind::box, set.box_rows[o]};
+  if (shape == core::kCylinders) return {ObstacleKind::cylinder, set.cylinder_rows[o]};
+  const World& of = set.worlds[std::size_t(world)];
+  const auto given = std::int32_t(of.obstacles().given_capsules),
+             all = std::int32_t(of.capsules().size() / 7), row = set.capsule_rows[o];
   if (row < given) return {ObstacleKind::capsule, row};
   if (row < all) return {ObstacleKind::cylinder, row - given};
   return {ObstacleKind::sphere, row - all};
 }
 
-// The array that obstacles of a kind are given in.
 std::string array_of(ObstacleKind kind) {
   return std::string(to_string(kind)) + (kind == ObstacleKind::box ? "es" : "s");
 }
 
 template <class Visit>
 void for_each_obstacle(const WorldSet& set, std::int32_t world, Visit&& visit) {
-  if (world == set.empty_world()) return;
   const auto w = std::size_t(world);
   const auto &begin = set.begins[w], &end = set.begins[w + 1];
-  for (auto o = std::size_t(begin.boxes); o < std::size_t(end.boxes); o++)
-    visit(set.f64.boxes[o], ObstacleKind::box, set.box_rows[o]);
-  for (auto o = std::size_t(begin.capsules); o < std::size_t(end.capsules); o++) {
-    const auto [kind, row] = capsule_as_given(set.worlds[w], set.capsule_rows[o]);
-    visit(set.f64.capsules[o], kind, row);
-  }
-  for (auto o = std::size_t(begin.cylinders); o < std::size_t(end.cylinders); o++)
-    visit(set.f64.cylinders[o], ObstacleKind::cylinder, set.cylinder_rows[o]);
+  const auto each = [&](const auto& obstacles, int shape, std::int32_t from, std::int32_t to) {
+    for (auto o = std::size_t(from); o < std::size_t(to); o++) {
+      const auto [kind, row] = as_given(set, world, shape, o);
+      visit(obstacles[o], kind, row);
+    }
+  };
+  each(set.f64.boxes, core::kBoxes, begin.boxes, end.boxes);
+  each(set.f64.capsules, core::kCapsules, begin.capsules, end.capsules);
+  each(set.f64.cylinders, core::kCylinders, begin.cylinders, end.cylinders);
 }
 
 }  // namespace
@@ -132,18 +136,19 @@ Check check(const model::Chain& chain, const double* q, const CollisionRule& rul
       }
     }
   }
-  for_each_obstacle(*rule.worlds, world, [&](const auto& obstacle, ObstacleKind kind, std::int32_t row) {
-    for (int i = 0; i < pose.robot.world_spheres; i++) {
-      const double value = core::distance_to(obstacle, pose.team.place(i)).value - pose.team.radius(i);
-      if (!(value < result.world_clearance_m)) continue;
-      result.world_clearance_m = value;
-      if (!(value - rule.margin < responsible)) continue;
-      responsible = value - rule.margin;
-      result.link = link_of(i);
-      result.other = kind;
-      result.other_index = row;
-    }
-  });
+  int sphere = -1, shape = 0, nearest = 0;
+  core::visit_world(pose.team, pose.robot, rule.worlds->table_f64(), world, kInfinity,
+                    [&](const core::Distance<double>& d, int i, int of, int o) {
+                      if (d.value < result.world_clearance_m) {
+                        result.world_clearance_m = d.value;
+                        sphere = i, shape = of, nearest = o;
+                      }
+                      return result.world_clearance_m;
+                    });
+  if (sphere >= 0 && result.world_clearance_m - rule.margin < responsible) {
+    result.link = link_of(sphere);
+    std::tie(result.other, result.other_index) = as_given(*rule.worlds, world, shape, std::size_t(nearest));
+  }
   result.free = result.self_clearance_m >= 0 && result.world_clearance_m - rule.margin >= 0;
   return result;
 }
@@ -153,7 +158,7 @@ double penetration(const model::Chain& chain, const double* q, const WorldSet& w
   double sum = 0, least = 0;
   int sphere = -1;
   core::visit_world(pose.team, pose.robot, worlds.table_f64(), world, 0.0,
-                    [&](const core::Distance<double>& d, int i) {
+                    [&](const core::Distance<double>& d, int i, int, int) {
                       if (i != sphere) {
                         sum -= least;
                         least = 0;
@@ -166,12 +171,14 @@ double penetration(const model::Chain& chain, const double* q, const WorldSet& w
 }
 
 bool push_out(const model::Chain& chain, double* q, const CollisionRule& rule, std::int32_t world) {
-  constexpr int kPushes = 40;
-  constexpr double kRoom = 1e-5, kLongest = 0.1;
+  constexpr int kPushes = 20;
+  // A tool that may move by millimetres does not get an arm out of more.
+  constexpr double kRoom = 1e-5, kLongest = 0.1, kDeepest = 0.03;
   const auto& c = chain.constants;
   for (int push = 0; push < kPushes; push++) {
     const Contact contact = deepest(chain, q, rule, world);
     if (contact.clearance >= 0) return true;
+    if (contact.clearance < -kDeepest) return false;
     Frame<double> frames[core::kMaxDof + 1];
     core::carrying_frames(c, q, frames);
     // How the clearance changes with each joint; joints at a limit that it pushes against do not move.

@@ -35,6 +35,9 @@ constexpr double kFarthest = 1e9;
 // Keeps the number of jobs, and of joints in all jobs, inside 31 bits.
 constexpr std::int64_t kMaxBatchSize = std::int64_t{1} << 24;
 
+// Angles beyond it are wrapped before they are judged, rad.
+constexpr double kManyTurns = 100;
+
 constexpr const char* kPoseFields[7] = {"x", "y", "z", "qw", "qx", "qy", "qz"};
 
 std::string short_text(double v) {
@@ -234,8 +237,16 @@ std::vector<Check> judge(const Robot& robot, std::span<const double> q, const Co
                          WorldOf world_of) {
   const std::size_t dof = std::size_t(robot.dof());
   std::vector<Check> checks(q.size() / dof);
-  for (std::size_t r = 0; r < checks.size(); r++)
-    checks[r] = check(robot.chain(), &q[r * dof], rule, rule.worlds->world_of(world_of(r)));
+  std::vector<double> row(dof);
+  for (std::size_t r = 0; r < checks.size(); r++) {
+    for (std::size_t i = 0; i < dof; i++) {
+      const double v = q[r * dof + i];
+      // The numerics' sine and cosine are for angles of joints; the library's are for any.
+      const bool turns = robot.joints()[i].type != JointType::prismatic;
+      row[i] = turns && std::abs(v) > kManyTurns ? std::atan2(std::sin(v), std::cos(v)) : v;
+    }
+    checks[r] = check(robot.chain(), row.data(), rule, rule.worlds->world_of(world_of(r)));
+  }
   return checks;
 }
 
