@@ -95,8 +95,8 @@ struct Session {
   CUstream stream = nullptr;
   DeviceBuffer targets, search_state, results, rows, jobs, counters, seeds, worlds, world_of;
   PinnedBuffer staging, mapped;
-  bool clean = false;                 // nothing in the stream, counters zero
-  u32 ticket = 0;                     // last one given
+  bool clean = false;                      // nothing in the stream, counters zero
+  u32 ticket = 0;                          // last one given
   const Program* searcher = nullptr;       // of the solve at hand
   const Program* open_searcher = nullptr;  // the same without judging
   bool has_seeds = false;
@@ -116,8 +116,8 @@ std::int64_t round_targets(const SolveOptions& o) {
   return std::clamp<std::int64_t>(std::int64_t{65536} / hits_per_target(o), 1, 1024);
 }
 
-// Offsets of arrays that share a buffer, each aligned for its type: without gaps, which a copy of all would read
-// before they are written.
+// Offsets of arrays that share a buffer, each aligned for its type: without gaps, which a copy of all would
+// read before they are written.
 class Layout {
  public:
   template <class T>
@@ -168,6 +168,7 @@ struct Executor::Impl {
   std::shared_ptr<const Program> program;  // that does nothing besides
 
   std::mutex mutex;
+  StoreAccess access;
   std::map<Variant, std::shared_ptr<const Program>> others;  // once they are asked for
   std::vector<std::unique_ptr<Session>> idle;
 
@@ -205,7 +206,7 @@ struct Executor::Impl {
     if (variant == Variant{}) return *program;
     std::lock_guard lock(mutex);
     auto& other = others[variant];
-    if (!other) other = Program::get(device, *chain, variant);
+    if (!other) other = Program::get(device, *chain, variant, access);
     return *other;
   }
 
@@ -241,7 +242,9 @@ struct Executor::Impl {
   core::WorldTable<float> hold_worlds(Session& s, const WorldSet& set, CUstream stream,
                                       core::WorldTable<double>* wide) const {
     Layout layout;
-    const auto place = [&]<class T>(const std::vector<T>& v) { return layout.add<T>(std::int64_t(v.size())); };
+    const auto place = [&]<class T>(const std::vector<T>& v) {
+      return layout.add<T>(std::int64_t(v.size()));
+    };
     const std::size_t at[] = {place(set.f32.boxes), place(set.f32.capsules), place(set.f32.cylinders),
                               place(set.f64.boxes), place(set.f64.capsules), place(set.f64.cylinders),
                               place(set.nodes),     place(set.ranges)};
@@ -578,7 +581,8 @@ class RoundsEngine final : public Engine {
         jobs = std::int32_t(
             std::max<std::int64_t>(jobs, std::min<std::int64_t>(wanted, t.job_end - t.next_job)));
       }
-      jobs = std::int32_t(std::min<std::int64_t>((jobs + kRoundJobs - 1) / kRoundJobs * kRoundJobs, kJobRows));
+      jobs =
+          std::int32_t(std::min<std::int64_t>((jobs + kRoundJobs - 1) / kRoundJobs * kRoundJobs, kJobRows));
       const std::size_t piece = std::size_t(std::max<std::int64_t>(1, kJobRows / jobs));
       for (std::size_t first = 0; first < active_.size(); first += piece) {
         run_jobs(task, first, std::min(piece, active_.size() - first), jobs, dof);
@@ -616,8 +620,7 @@ class RoundsEngine final : public Engine {
     const Driver& d = impl_.driver();
     // An entry is a warp's: kRoundJobs jobs of a target.
     const std::int64_t each = jobs / kRoundJobs, n = std::int64_t(count) * each,
-                       warm_rows = task.plan.warm_rows,
-                       warm_targets = task.warm_target_stride > 0 ? n : 1;
+                       warm_rows = task.plan.warm_rows, warm_targets = task.warm_target_stride > 0 ? n : 1;
     Layout in;
     const auto starts = in.add<float>(n * 12);
     const auto ranges = in.add<int>(2 * n);
@@ -666,11 +669,13 @@ class RoundsEngine final : public Engine {
       p.collision.world_of = reinterpret_cast<int*>(base + worlds);
     }
     const Program& searcher = task.collision != nullptr ? *s_.searcher : *s_.open_searcher;
-    impl_.launch(searcher.search, std::min<std::int64_t>((n * 32 + kBlock - 1) / kBlock, searcher.search_blocks),
-                 s_.stream, p);
+    impl_.launch(searcher.search,
+                 std::min<std::int64_t>((n * 32 + kBlock - 1) / kBlock, searcher.search_blocks), s_.stream,
+                 p);
     check(d.MemcpyDtoHAsync(host, s_.jobs.address(), out.size(), s_.stream), "cuMemcpyDtoHAsync");
     check(d.StreamSynchronize(s_.stream), "solving");
-    task.lane_iterations += n * kRoundJobs;  // an upper bound of starts; iterations are not counted on the GPU
+    task.lane_iterations +=
+        n * kRoundJobs;  // an upper bound of starts; iterations are not counted on the GPU
 
     const auto* all_q = reinterpret_cast<const float*>(host + job_q);
     const auto* errors = reinterpret_cast<const float*>(host + job_errors);
@@ -863,8 +868,8 @@ void Executor::Impl::solve_piece_device(Session& s, const Problem& problem, std:
   }
 }
 
-void Executor::Impl::solve_unsolved(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
-                                    const ResultView& out) {
+void Executor::Impl::solve_unsolved(Session& s, const Problem& problem, std::int64_t first,
+                                    std::int64_t count, const ResultView& out) {
   std::vector<std::int64_t> unsolved;
   for (std::int64_t t = first; t < first + count; t++) {
     if (static_cast<unsigned char>(out.outcome[t]) == kUnsolved) unsolved.push_back(t);
@@ -939,12 +944,17 @@ void Executor::Impl::solve_rounds_device(Session& s, const Problem& problem, std
   check(driver().StreamSynchronize(stream), "solving");
 }
 
-Executor::Executor(const model::Chain& chain, int index, int threads) : impl_(std::make_unique<Impl>()) {
+Executor::Executor(const model::Chain& chain, int index, int threads, const StoreAccess& access)
+    : impl_(std::make_unique<Impl>()) {
   impl_->chain = &chain;
   impl_->dof = chain.constants.dof;
   impl_->threads = threads;
   impl_->device = Device::get(index);
-  impl_->program = Program::get(impl_->device, chain);
+  impl_->access = access;
+  impl_->program = Program::get(impl_->device, chain, {}, access);
+  if (access.allow_build || chain.spheres.links.empty()) return;
+  const Variant collision{false, true};
+  impl_->others[collision] = Program::get(impl_->device, chain, collision, access);
 }
 
 Executor::~Executor() {
@@ -959,6 +969,7 @@ Executor::~Executor() {
 
 int Executor::device_index() const { return impl_->device->index(); }
 const std::string& Executor::compiler() const { return impl_->program->compiler; }
+const std::string& Executor::program_path() const { return impl_->program->path; }
 
 void Executor::solve(const Problem& problem, const ResultView& out,
                      const std::function<void(std::int64_t)>& progress) const {

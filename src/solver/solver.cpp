@@ -21,6 +21,7 @@
 #include "model/chain.hpp"
 #include "solver/judge.hpp"
 #include "solver/world_set.hpp"
+#include "store/store.hpp"
 
 namespace hjcdik {
 namespace {
@@ -108,8 +109,9 @@ void check_collision(const Robot& robot, const SolveOptions& o) {
     throw InvalidArgument("collision_margin_m must be finite and not negative");
   const bool has_spheres = !robot.collision_links().empty();
   if (o.collision > Collision::none && !has_spheres) {
-    throw InvalidArgument("robot '" + robot.name() +
-                          "' has no collision spheres: load it with a sphere model, or solve without collision");
+    throw InvalidArgument(
+        "robot '" + robot.name() +
+        "' has no collision spheres: load it with a sphere model, or solve without collision");
   }
   const bool hard = o.collision == Collision::hard || o.collision == Collision::both ||
                     (o.collision == Collision::automatic && has_spheres);
@@ -201,8 +203,9 @@ void check_worlds(const SolveOptions& o, Collision mode, const WorldSet& set, st
                             ", but there " + worlds_text(worlds));
     }
     if (mode == Collision::soft && (w < 0 || set.worlds[std::size_t(w)].empty())) {
-      throw InvalidArgument("collision 'soft' ranks by the penetration of obstacles, but the world of target " +
-                            std::to_string(t) + " is empty");
+      throw InvalidArgument(
+          "collision 'soft' ranks by the penetration of obstacles, but the world of target " +
+          std::to_string(t) + " is empty");
     }
   }
 }
@@ -263,6 +266,7 @@ struct Solver::Impl {
   std::string isa;
   std::string device = "cpu";
   std::string compiler;
+  std::string program_path;
   std::string gpu_refusal;
   std::shared_ptr<const SeedTable> seeds;     // of the default seed
   std::shared_ptr<const cuda::Executor> gpu;  // null on the CPU
@@ -302,7 +306,9 @@ Solver::Solver(Robot robot, const SolverOptions& options) : robot_(std::move(rob
     const bool any = options.device.empty();
     const int index = any ? -1 : gpu_index(options.device);
     try {
-      impl.gpu = std::make_shared<const cuda::Executor>(robot_.chain(), index, impl.threads);
+      const cuda::StoreAccess access{options.cache_dir, options.allow_build};
+      impl.gpu = std::make_shared<const cuda::Executor>(robot_.chain(), index, impl.threads, access);
+      impl.program_path = impl.gpu->program_path();
       impl.device = "cuda:" + std::to_string(impl.gpu->device_index());
       impl.compiler = impl.gpu->compiler();
     } catch (const DeviceError& error) {
@@ -324,8 +330,9 @@ void Solver::set_worlds(std::vector<World> worlds) {
   if (robot_.collision_links().empty()) {
     const bool any = std::any_of(worlds.begin(), worlds.end(), [](const World& w) { return !w.empty(); });
     if (any) {
-      throw InvalidArgument("robot '" + robot_.name() +
-                            "' has no collision spheres, so obstacles would do nothing: load it with a sphere model");
+      throw InvalidArgument(
+          "robot '" + robot_.name() +
+          "' has no collision spheres, so obstacles would do nothing: load it with a sphere model");
     }
   }
   worlds_->put(std::make_shared<const WorldSet>(robot_.chain(), std::move(worlds)));
@@ -383,9 +390,12 @@ std::string gpu_problem() {
 
 std::vector<std::string> gpu_names() { return cuda::device_names(); }
 
+std::vector<std::string> take_store_notes() { return store::take_notes(); }
+
 const std::string& Solver::device() const noexcept { return impl_->device; }
 const std::string& Solver::isa() const noexcept { return impl_->isa; }
 const std::string& Solver::compiler() const noexcept { return impl_->compiler; }
+const std::string& Solver::program_path() const noexcept { return impl_->program_path; }
 const std::string& Solver::gpu_refusal() const noexcept { return impl_->gpu_refusal; }
 int Solver::threads() const noexcept { return impl_->threads; }
 std::int64_t Solver::max_batch_size() noexcept { return kMaxBatchSize; }
