@@ -137,9 +137,9 @@ def build(
         collision_res: accepted for compatibility and not used: sphere models are taken as they are.
         cache_dir: folder of the store; None is HJCDIK_CACHE_DIR, else GRID_RBD_CACHE_DIR/consumers/hjcdik,
             else XDG_CACHE_HOME/hjcdik, else ~/.cache/hjcdik.
-        cuda_arch: what to compile for: "sm_90", "90", 90, "9.0" or 9.0 for machine code, "compute_90" for PTX,
-            several of them as a sequence or separated by commas, "native" for the current GPU, "all" for what
-            the packaged robots have. None is "native" where there is a GPU, else "all".
+        cuda_arch: what to compile for: "sm_90", "90", 90, "9.0" or 9.0 for machine code, "compute_90" for
+            PTX, several of them as a sequence or separated by commas, "native" for the current GPU, "all" for
+            what the packaged robots have. None is "native" where there is a GPU, else "all".
         force_rebuild: compile again, and replace what is stored.
         plan_only: compile and store nothing; the artifact says what would be there.
         srdf: as for ``Solver``.
@@ -364,14 +364,19 @@ def refuse_others(
             f"the build {name!r} is prepared for the tool {artifact.ee_link!r}, not for {ee_link!r}; prepare "
             "another one for that"
         )
-    given = {"spheres": spheres, "srdf": srdf, "locked_joints": locked_joints, "check_base": check_base or None}
+    given = {
+        "spheres": spheres,
+        "srdf": srdf,
+        "locked_joints": locked_joints,
+        "check_base": check_base or None,
+    }
     for argument, value in given.items():
         if value is not None:
             raise ValueError(f"{argument} goes with a URDF; the build {name!r} has its own")
 
 
 def refusal(arguments: RobotArguments, name: str | None, folder: str, error: BuildError) -> BuildError:
-    """Says what has to be prepared where nothing may be built: the command, and what an old build differs in."""
+    """The error where nothing may be built: with the command to run, and what an old build differs in."""
     chosen = folder
     folder = folder or _core.store_folder()
     if name is not None:
@@ -405,7 +410,8 @@ def _changes(there: Prepared, arguments: RobotArguments, robot: _core.Robot) -> 
     new = _resolved(arguments)
     differences = {
         "its URDF": old.urdf != new.urdf,
-        "its tool frame": (there.artifact.ee_link, there.artifact.ee_frame) != (robot.ee_link, robot.ee_frame),
+        "its tool frame": (there.artifact.ee_link, there.artifact.ee_frame)
+        != (robot.ee_link, robot.ee_frame),
         "its spheres": old.spheres.text != new.spheres.text,
         "its SRDF": old.srdf.text != new.srdf.text,
         "its locked joints": dict(old.locked_joints) != dict(new.locked_joints),
@@ -420,7 +426,7 @@ def checked_name(name: Any) -> str:
     """The name of a build in its normal form; raises for what no build can have."""
     if not isinstance(name, str):
         raise ValueError(f"a build's name must be a string, not {name!r}")
-    name = unicodedata.normalize("NFC", name)
+    name = str(unicodedata.normalize("NFC", name))
     reason = ""
     if not name or name != name.strip():
         reason = "it must not be empty, nor begin or end with a blank"

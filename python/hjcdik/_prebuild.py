@@ -21,7 +21,9 @@ from hjcdik._sources import RobotArguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m hjcdik._prebuild", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m hjcdik._prebuild", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("folder", metavar="FOLDER")
     parser.add_argument("--robot", action="append", choices=presets(), help="only this one; may be repeated")
     parser.add_argument("--cuda-arch", default=",".join(ARCHITECTURES), help="default: %(default)s")
