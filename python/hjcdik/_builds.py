@@ -24,6 +24,7 @@ from hjcdik._errors import BuildError, DeviceError
 from hjcdik._info import header_sha256, presets
 from hjcdik._sources import (
     NOTHING,
+    STRING,
     Description,
     RobotArguments,
     Source,
@@ -342,6 +343,10 @@ def find_prepared(robot: Any, folder: str) -> Prepared | None:
     folder = folder or _core.store_folder()
     if not isinstance(robot, str) or not is_name(robot, _FILE_ENDINGS) or robot in presets():
         return None
+    try:
+        robot.encode()
+    except UnicodeEncodeError:
+        return None
     prepared = _read(unicodedata.normalize("NFC", robot), folder)
     if prepared is None:
         builds = [name for name, _, _ in _core.read_builds(folder)]
@@ -382,11 +387,11 @@ def refusal(arguments: RobotArguments, name: str | None, folder: str, error: Bui
     if name is not None:
         return BuildError(f"{error}; prepare it by: {_command(name, chosen)}", error.log)
     robot = arguments.make()
-    words = ["hjcdik", "build", arguments.preset or arguments.name]
+    words = ["hjcdik", "build", arguments.preset or arguments.name.replace(STRING, "URDF")]
     if arguments.ee_link:
         words += ["--ee-link", arguments.ee_link]
     for option, source in (("--spheres", arguments.spheres), ("--srdf", arguments.srdf)):
-        words += [option, source.name] if source.text else []
+        words += [option, source.name.replace(STRING, "FILE")] if source.text else []
     for joint, value in arguments.locked_joints.items():
         words += ["--lock", f"{joint}={value!r}"]
     words += ["--check-base"] if arguments.check_base else []
@@ -426,25 +431,25 @@ def checked_name(name: Any) -> str:
     """The name of a build in its normal form; raises for what no build can have."""
     if not isinstance(name, str):
         raise ValueError(f"a build's name must be a string, not {name!r}")
-    name = str(unicodedata.normalize("NFC", name))
+    text = unicodedata.normalize("NFC", name)
     reason = ""
-    if not name or name != name.strip():
+    if not text or text != text.strip():
         reason = "it must not be empty, nor begin or end with a blank"
-    elif len(name) > _LONGEST_NAME:
+    elif len(text) > _LONGEST_NAME:
         reason = f"it is longer than {_LONGEST_NAME} characters"
-    elif not name.isprintable():
+    elif not text.isprintable():
         reason = "it contains a character that cannot be printed"
-    elif "/" in name or "\\" in name or not name.strip("."):
+    elif "/" in text or "\\" in text or not text.strip("."):
         reason = "it reads as a path"
-    elif name.lower().endswith(_FILE_ENDINGS):
+    elif text.lower().endswith(_FILE_ENDINGS):
         reason = "it reads as a file"
-    elif name[0] in "-<{":
-        reason = f"it must not begin with {name[0]!r}"
-    elif name in presets():
+    elif text[0] in "-<{":
+        reason = f"it must not begin with {text[0]!r}"
+    elif text in presets():
         reason = "it is the name of a packaged robot"
     if reason:
-        raise ValueError(f"a build cannot be called {name[:_LONGEST_NAME]!r}: {reason}")
-    return name
+        raise ValueError(f"a build cannot be called {text[:_LONGEST_NAME]!r}: {reason}")
+    return text
 
 
 def _default_name(robot: str, tool: str, collision: bool) -> str:

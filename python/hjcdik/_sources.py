@@ -16,7 +16,7 @@ Source: TypeAlias = "str | os.PathLike[str]"
 
 _LARGEST_FILE = 64 * 2**20  # bytes
 _BLANKS = "\ufeff \t\r\n"
-_STRING = "<string>"
+STRING = "<string>"
 
 
 class Description(NamedTuple):
@@ -70,7 +70,7 @@ def find_robot(robot: Source | None) -> tuple[str, bytes | None, str]:
         raise ValueError(f"robot must be the name of a preset, a URDF's path or its text, not {robot!r}")
     if isinstance(robot, str):
         if robot.lstrip(_BLANKS).startswith("<"):
-            return "", robot.encode(errors="surrogatepass"), _STRING
+            return "", robot.encode(errors="surrogatepass"), STRING
         known = presets()
         if robot in known:
             return robot, None, ""
@@ -88,7 +88,7 @@ def find_spheres(spheres: Source | None) -> Description:
         )
     if isinstance(spheres, str):
         if _is_text(spheres, "<{"):
-            return Description(spheres.encode(errors="surrogatepass"), _STRING)
+            return Description(spheres.encode(errors="surrogatepass"), STRING)
         known = sphere_presets()
         if spheres in known:
             return Description(spheres.encode(), spheres)
@@ -102,7 +102,7 @@ def find_srdf(srdf: Source | None) -> Description:
     if not isinstance(srdf, (str, os.PathLike)):
         raise ValueError(f"srdf must be the path or text of an SRDF, not {srdf!r}")
     if isinstance(srdf, str) and _is_text(srdf, "<"):
-        return Description(srdf.encode(errors="surrogatepass"), _STRING)
+        return Description(srdf.encode(errors="surrogatepass"), STRING)
     return _read_text(srdf, "an SRDF", "<")
 
 

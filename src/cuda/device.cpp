@@ -341,12 +341,15 @@ std::shared_ptr<const Program> Program::get(const std::shared_ptr<Device>& devic
                            " is prepared in '" + folder + "', and building is not allowed",
                        "");
     }
+    std::optional<Image> built;
     try {
-      Image built = build_image(chain, variant, own, d.version / 1000, folder, own_refused);
-      built.compiled = true;
-      load(built);
-    } catch (const DeviceError&) {
+      built = build_image(chain, variant, own, d.version / 1000, folder, own_refused);
+    } catch (const DeviceError&) {  // no compiler
       if (!load_stored(true)) throw;
+    }
+    if (built) {
+      built->compiled = true;  // the last resort
+      load(*built);
     }
   }
   auto program = std::shared_ptr<Program>(new Program(device, module));
