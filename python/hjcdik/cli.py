@@ -308,10 +308,10 @@ def _solver(options: argparse.Namespace, threads: int | None = None) -> hjcdik.S
 
 def _completion(options: argparse.Namespace) -> int:
     try:
-        import argcomplete
+        from argcomplete.shell_integration import shellcode
     except ImportError:
         raise _UsageError("shell completion needs argcomplete: pip install 'hjcdik[cli]'") from None
-    code = argcomplete.shellcode(["hjcdik"], shell=options.shell)
+    code = shellcode(["hjcdik"], shell=options.shell)
     print(json.dumps({"shell": options.shell, "code": code}) if options.json else code)
     return SOLVED
 

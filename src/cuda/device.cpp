@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kMainSource = "cuda/kernels/solve.cu";
 
 // In the entry's key: a number for what changes the program but stands in no source.
-constexpr const char* kBuild = "solve 2";
+constexpr const char* kBuild = "solve 1";
 
 // The GPU whose context is current on this thread, else 0.
 int current_index() {

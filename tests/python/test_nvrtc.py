@@ -35,7 +35,7 @@ class Program(NamedTuple):
 
 def compile_program(robot: str | hjcdik.Solver, major: int, minor: int, coarse: bool = False) -> Program:
     solver = hjcdik.Solver(robot, device="cpu") if isinstance(robot, str) else robot
-    image, compiler, report = _core.compile_program(solver._robot, coarse, major, minor)
+    image, compiler, report = _core.compile_program(solver._robot, coarse, False, major, minor)
     kernels = {}
     for part in report.split("Compiling entry function '")[1:]:
         figures = [
