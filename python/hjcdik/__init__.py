@@ -14,6 +14,7 @@ The package logs to ``logging.getLogger("hjcdik")`` and is silent by default.
 """
 
 import logging
+from contextlib import suppress
 from pathlib import Path
 
 from hjcdik import _core, worlds
@@ -65,4 +66,5 @@ logging.getLogger("hjcdik").addHandler(logging.NullHandler())
 # The GPU programs of the packaged robots, where this installation has them.
 _STORE = Path(__file__).parent / "_store"
 if _STORE.is_dir():
-    _core.set_packaged_store(str(_STORE))
+    with suppress(TypeError):  # a path that is not UTF-8
+        _core.set_packaged_store(str(_STORE))

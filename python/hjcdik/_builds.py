@@ -292,11 +292,12 @@ def load(name: str, *, cache_dir: str | os.PathLike[str] | None = None) -> Artif
     robot = prepared.arguments.make()
     for variant in (False, True) if robot.collision_links else (False,):
         if not _core.has_program(robot, False, variant, major, minor, folder):
-            reason = (
-                f"was prepared by hjcdik {artifact.version}, whose programs this version cannot use"
-                if artifact.version != _core.VERSION
-                else f"is prepared for {artifact.cuda_arch}, not for this GPU"
-            )
+            if not all(_core.is_stored(folder, program.key) for program in artifact.programs):
+                reason = "has lost a program, which is damaged or gone"
+            elif artifact.version != _core.VERSION:
+                reason = f"was prepared by hjcdik {artifact.version}, whose programs this version cannot use"
+            else:
+                reason = f"is prepared for {artifact.cuda_arch}, not for this GPU"
             _devices.log_store_notes()
             raise BuildError(
                 f"the build {name!r} {reason} (compute capability {major}.{minor}); prepare it by: "
@@ -340,11 +341,11 @@ def folder_of(cache_dir: str | os.PathLike[str] | None) -> str:
 
 def find_prepared(robot: Any, folder: str) -> Prepared | None:
     """The prepared build that `robot` names; None where it is a preset, a file or a text."""
-    folder = folder or _core.store_folder()
     if not isinstance(robot, str) or not is_name(robot, _FILE_ENDINGS) or robot in presets():
         return None
+    folder = folder or _core.store_folder()
     try:
-        robot.encode()
+        robot.encode(), folder.encode()
     except UnicodeEncodeError:
         return None
     prepared = _read(unicodedata.normalize("NFC", robot), folder)
@@ -382,10 +383,8 @@ def refuse_others(
 
 def refusal(arguments: RobotArguments, name: str | None, folder: str, error: BuildError) -> BuildError:
     """The error where nothing may be built: with the command to run, and what an old build differs in."""
-    chosen = folder
-    folder = folder or _core.store_folder()
     if name is not None:
-        return BuildError(f"{error}; prepare it by: {_command(name, chosen)}", error.log)
+        return BuildError(f"{error}; prepare it by: {_command(name, folder)}", error.log)
     robot = arguments.make()
     words = ["hjcdik", "build", arguments.preset or arguments.name.replace(STRING, "URDF")]
     if arguments.ee_link:
@@ -395,8 +394,9 @@ def refusal(arguments: RobotArguments, name: str | None, folder: str, error: Bui
     for joint, value in arguments.locked_joints.items():
         words += ["--lock", f"{joint}={value!r}"]
     words += ["--check-base"] if arguments.check_base else []
-    words += ["--cache-dir", chosen] if chosen else []
+    words += ["--cache-dir", folder] if folder else []
     message = f"{error}; prepare it by: {shlex.join(words)}"
+    folder = _store_folder(folder or None)
     for build_name, _, text in _core.read_builds(folder):
         try:
             there = _parse(build_name, text, folder)
@@ -695,4 +695,4 @@ def _store_folder(cache_dir: str | os.PathLike[str] | None) -> str:
     folder = folder_of(cache_dir) or _core.store_folder()
     if not folder:
         raise BuildError("there is no folder for the store: set HJCDIK_CACHE_DIR, or pass cache_dir")
-    return folder
+    return _inputs.text(folder, "the folder of the store")

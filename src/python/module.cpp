@@ -351,6 +351,20 @@ bool is_stored(const std::string& folder, const std::string& key) {
 
 using BuildRow = std::tuple<std::string, std::vector<std::string>, std::string>;
 
+// A path as Python has it, which need not be UTF-8.
+nb::object path_of(const std::string& path) {
+  return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
+}
+
+nb::list store_notes() {
+  nb::list notes;
+  for (const std::string& note : take_store_notes()) {
+    notes.append(nb::steal(
+        PyUnicode_DecodeUTF8(note.data(), static_cast<Py_ssize_t>(note.size()), "backslashreplace")));
+  }
+  return notes;
+}
+
 // (name, keys, text), or None where there is none of this name. Throws BuildError for one that is unusable.
 std::optional<BuildRow> read_build(const std::string& folder, const std::string& name) {
   std::string problem;
@@ -494,7 +508,9 @@ NB_MODULE(_core, m) {
       .def_prop_ro("device", &Solver::device)
       .def_prop_ro("isa", &Solver::isa)
       .def_prop_ro("compiler", &Solver::compiler)
-      .def_prop_ro("program_path", &Solver::program_path)
+      .def_prop_ro(
+          "program_path", [](const Solver& solver) { return path_of(solver.program_path()); },
+          nb::sig("def program_path(self, /) -> str"))
       .def_prop_ro("gpu_refusal", &Solver::gpu_refusal)
       .def_prop_ro("threads", &Solver::threads)
       .def("solve", &solve, "targets"_a, "q"_a, "pose"_a, "pos_err_m"_a, "ori_err_rad"_a, "count"_a,
@@ -525,15 +541,18 @@ NB_MODULE(_core, m) {
   m.def("has_program", &has_program, "robot"_a, "coarse"_a, "collision"_a, "major"_a, "minor"_a, "folder"_a);
   m.def("is_stored", &is_stored, "folder"_a, "key"_a);
   m.def("gpu_architecture", &cuda::architecture, "index"_a, nb::call_guard<nb::gil_scoped_release>());
-  m.def("store_folder", &store::default_folder);
-  m.def("packaged_store", &store::packaged_folder);
+  m.def(
+      "store_folder", [] { return path_of(store::default_folder()); }, nb::sig("def store_folder() -> str"));
+  m.def(
+      "packaged_store", [] { return path_of(store::packaged_folder()); },
+      nb::sig("def packaged_store() -> str"));
   m.def("set_packaged_store", &store::set_packaged_folder, "folder"_a);
   m.def("build_path", &store::build_path, "folder"_a, "name"_a);
   m.def("read_build", &read_build, "folder"_a, "name"_a);
   m.def("read_builds", &read_builds, "folder"_a);
   m.def("publish_build", &publish_build, "folder"_a, "name"_a, "keys"_a, "text"_a);
   m.def("publish_header", &publish_header, "folder"_a, "text"_a);
-  m.def("take_store_notes", &take_store_notes);
+  m.def("take_store_notes", &store_notes, nb::sig("def take_store_notes() -> list[str]"));
   m.def("presets", [] {
     std::vector<std::tuple<std::string, std::string, std::string>> rows;
     for (const PresetInfo& preset : presets())

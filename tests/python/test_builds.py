@@ -529,7 +529,9 @@ assert hjcdik.Solver("ur5e", allow_build=False, device="cpu").info.artifact is N
         assert "WARNING" not in log.replace("WARNING ur5e: ", "")
 
 
-def test_builds_for_another_gpu_and_of_another_version(fake_gpu: dict[str, str | Path], arm: Path) -> None:
+def test_builds_for_another_gpu_and_of_another_version(
+    fake_gpu: dict[str, str | Path], arm: Path, tmp_path: Path
+) -> None:
     build = f"hjcdik.build({str(arm)!r}, ee_link='panda_hand', name='x', cuda_arch={{!r}})"
     run(build.format("sm_80"), **fake_gpu)
     run(
@@ -545,6 +547,8 @@ assert hjcdik.Solver("x", allow_build=False).info.device == "cuda:0"
         **fake_gpu,
     )
     # PTX runs on whatever is newer.
+    for program in files(tmp_path / "cache" / "programs"):
+        program.unlink()
     run(build.format("compute_80"), **fake_gpu)
     run('assert hjcdik.load("x").cuda_arch == "compute_80"', **fake_gpu)
     # Of another version: the same robot makes another program.
@@ -555,17 +559,40 @@ import json
 artifact = hjcdik.load("x")
 folder = str(artifact.path.parent.parent)
 name, keys, text = _core.read_build(folder, "x")
+(program,) = os.listdir(folder + "/programs")
+os.rename(f"{folder}/programs/{program}", folder + "/away")
+raises(hjcdik.BuildError, lambda: hjcdik.load("x"), "has lost a program", "hjcdik build x --cuda-arch")
+# Another version's program, under the key that was its own then.
+other = hjcdik.build("fetch", cuda_arch="sm_80")
 data = json.loads(text)
 data["version"] = "0.0.9"
-for program in os.listdir(folder + "/programs"):
-    os.rename(f"{folder}/programs/{program}", f"{folder}/programs/{'0' * 64}.bin")
-_core.publish_build(folder, "x", ["0" * 64], json.dumps(data))
+data["programs"][0]["key"] = other.programs[0].key
+_core.publish_build(folder, "x", [other.programs[0].key], json.dumps(data))
 raises(hjcdik.BuildError, lambda: hjcdik.load("x"), "prepared by hjcdik 0.0.9", "hjcdik build x --cuda-arch")
 raises(hjcdik.BuildError, lambda: hjcdik.Solver("x", allow_build=False), "hjcdik build x")
 assert hjcdik.Solver("x").info.device == "cuda:0"  # compiled again
-assert fake("HJCDIK_NVRTC").fake_compiled() == 1
+assert fake("HJCDIK_NVRTC").fake_compiled() == 2
 """,
         **fake_gpu,
+    )
+
+
+@pytest.mark.parametrize("folder", [b"\xff", "Gr\u00fc\u00dfe \u8155".encode()])
+def test_a_folder_of_any_name(fake_gpu: dict[str, str | Path], tmp_path: Path, folder: bytes) -> None:
+    store = tmp_path / os.fsdecode(folder)
+    run(
+        """
+info = hjcdik.Solver("ur5e").info
+assert info.device == "cuda:0"
+assert os.path.isfile(info.artifact)
+assert hjcdik.Solver("ur5e", allow_build=True).info == info
+try:
+    hjcdik.build("fetch")
+    assert [build.robot for build in hjcdik.list_builds()] == ["fetch"]
+except ValueError as error:
+    assert "the folder of the store" in str(error)
+""",
+        **{**fake_gpu, "HJCDIK_CACHE_DIR": store},
     )
 
 
