@@ -242,6 +242,8 @@ def prepare(
 
     compiled = False
     jobs = [(target, variant) for target in targets for variant in variants]
+    if progress is not None:
+        progress(0, len(jobs))
     try:
         with ThreadPoolExecutor(min(len(jobs), _devices.cpu_count())) as pool:
             for done, was_compiled in enumerate(pool.map(make, jobs), 1):
