@@ -87,6 +87,13 @@ struct PlainWorld {
 
   std::size_t size() const { return boxes.size() + capsules.size() + cylinders.size() + spheres.size(); }
 
+  void add(const PlainWorld& other) {
+    boxes.insert(boxes.end(), other.boxes.begin(), other.boxes.end());
+    capsules.insert(capsules.end(), other.capsules.begin(), other.capsules.end());
+    cylinders.insert(cylinders.end(), other.cylinders.begin(), other.cylinders.end());
+    spheres.insert(spheres.end(), other.spheres.begin(), other.spheres.end());
+  }
+
   World world() const {
     const auto flat = [](const auto& rows) {
       std::vector<double> values;

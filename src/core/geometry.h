@@ -53,7 +53,7 @@ enum ObstacleShape : int { kInner = -1, kBoxes, kCapsules, kCylinders };
 struct BoundingNode {
   float center[3], radius;
   int skip;
-  int shape;       // of the obstacles begin .. end - 1 that a leaf holds
+  int shape;  // of the obstacles begin .. end - 1 that a leaf holds
   int begin, end;
 };
 
@@ -79,8 +79,8 @@ using core::BoundingNode;
 using core::Box;
 using core::Capsule;
 using core::Cylinder;
-using core::kCapsules;
 using core::kBoxes;
+using core::kCapsules;
 using core::kFarAway;
 using core::kInner;
 using core::kMaxSpheres;

@@ -1,5 +1,5 @@
-// Which start of which candidate a job runs. Jobs are numbered in key order: the answer to a target is the first
-// that give rows.
+// Which start of which candidate a job runs. Jobs are numbered in key order: the answer to a target is the
+// first that give rows.
 #pragma once
 
 #include "core/config.h"
@@ -13,10 +13,10 @@ constexpr int kWalkBlock = 32;
 constexpr int kWalks = 64;
 
 struct JobPlan {
-  int starts;                // of all candidates
+  int starts;  // of all candidates
   int starts_per_candidate;
-  int warm_rows;             // given starts: start 0 of the first candidates, first of all jobs
-  int walks;                 // 0 or kWalks
+  int warm_rows;  // given starts: start 0 of the first candidates, first of all jobs
+  int walks;      // 0 or kWalks
 
   HJCDIK_FN int jobs() const { return starts + walks; }
 };

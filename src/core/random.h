@@ -41,8 +41,6 @@ constexpr int kStallIteration = 6;
 constexpr float kAccurateDistance = 5e-3f, kAccurateAngle = 0.05f;
 // Clearances beyond it need not be known, m: more than the polish moves any point.
 constexpr float kInterest = 2e-3f;
-// What is deeper in collision than this is so after the polish too.
-constexpr float kSureDepth = 1e-3f;
 
 // A start that ends within this many tolerances is left to the polish.
 constexpr float kNearEnough = 10.0f;

@@ -7,6 +7,7 @@
 #include "core/coordinate_descent.h"
 #include "core/levenberg_marquardt.h"
 #include "core/random.h"
+#include "core/row_judge.h"
 #include "core/self_motion.h"
 #include "cpu/pack.h"
 
@@ -110,9 +111,8 @@ class SphereTeam {
     for (int k = first; k < robot_.pairs && k < first + 32; k++) {
       const int a = robot_.pair[k][0], b = robot_.pair[k][1];
       if (a != of) close = close_groups(of = a, interest);
-      const bool hit =
-          b < 32 ? (close >> b & 1) != 0
-                 : are_near(robot_.group[a], robot_.group[b], bound(a), bound(b), interest);
+      const bool hit = b < 32 ? (close >> b & 1) != 0
+                              : are_near(robot_.group[a], robot_.group[b], bound(a), bound(b), interest);
       near |= u32(hit) << (k - first);
     }
     return near;
@@ -304,8 +304,8 @@ class Search {
     return (ended_ & ((converged & ~stepping) | (mask_bits(in_band) & ~walking))) != 0;
   }
 
-  // The lane's clearances; whether it is in collision no deeper than that, as far as float32 can tell.
-  bool is_free(int lane, float depth) {
+  // The lane's clearances; whether it is free, as far as float32 can tell.
+  bool is_free(int lane) {
     if (!judge_.task.judges) {
       judge_.clearance = -kCollides;
       return true;
@@ -328,7 +328,7 @@ class Search {
     const Real outside =
         world_clearance(judge_.team, c.robot, c.worlds, world, interest + c.margin) - Real(c.margin);
     judge_.clearance = least(min(self, outside));
-    if (judge_.clearance >= -slack - depth) return true;
+    if (judge_.clearance >= -slack) return true;
     judge_.hits_self = least(self) < 0;
     judge_.hits_world = least(outside) < 0;
     return false;
@@ -340,12 +340,13 @@ class Search {
     TargetState& t = state(slots_[lane_slot_[lane]]);
     const bool in_band = distance_[lane] < kAccurateDistance && angle_[lane] < kAccurateAngle;
     if (judge_.walk_job[lane]) {
-      // A start that is free has been found by its own job. What touches may still be refused after the polish.
-      if (!at_target || is_free(lane, 0)) return finish_job(lane, false);
+      // A start that is free has been found by its own job. What touches may still be refused after the
+      // polish.
+      if (!at_target || is_free(lane)) return finish_job(lane, false);
       return begin_walk(lane);
     }
     if (!in_band) return finish_job(lane, false);
-    const bool free = is_free(lane, kSureDepth);
+    const bool free = is_free(lane);
     if (!free) {
       t.self_rejected += judge_.hits_self;
       t.world_rejected += judge_.hits_world;
@@ -401,8 +402,7 @@ class Search {
     Real square(0.0f);
     for (int i = 0; i < dof_; i++) square = square + judge_.moved[i] * judge_.moved[i];
     const Real scale = Real(kWalkStep) * inverse_length(sqrt(square));
-    for (int i = 0; i < dof_; i++)
-      judge_.way[i] = select(stepping, scale * judge_.moved[i], judge_.way[i]);
+    for (int i = 0; i < dof_; i++) judge_.way[i] = select(stepping, scale * judge_.moved[i], judge_.way[i]);
   }
 
   // A lane on a walk after an iteration: a step, a correction, or an arrival.
@@ -413,7 +413,7 @@ class Search {
       judge_.corrections[lane] = 0;
       if (left_limits) end_way(lane);
     } else if (at_target) {
-      if (is_free(lane, 0)) {
+      if (is_free(lane)) {
         add_hit(state(slots_[lane_slot_[lane]]), lane, lane_job_[lane]);
         return finish_job(lane, true);
       }
@@ -743,104 +743,37 @@ void evaluate(EvaluateTask& task) {
   }
 }
 
-// Configurations side by side, one a lane.
-class RowJudge {
- public:
-  explicit RowJudge(const JudgeTask& task) : task_(task) {}
-
-  // Bits of the lanes, of those in `rows`, that are free for sure.
-  unsigned free_rows(const Real* q, const std::int32_t* world, unsigned rows) {
-    carrying_frames(*task_.chain, q, frames_);
-    const SphereTable<float>& robot = task_.robot;
-    for (int i = 0; i < robot.spheres; i++) {
-      place_[i] = transform(frames_[robot.joint[i] + 1],
-                            Vec3<Real>{Real(robot.x[i]), Real(robot.y[i]), Real(robot.z[i])});
-    }
-    free_ = rows;
-    // Lanes of one world at a time; mostly all are.
-    for (unsigned left = rows; left != 0;) {
-      const std::int32_t w = world[lowest(left)];
-      unsigned together = 0;
-      for (int lane = 0; lane < kWidth; lane++) together |= unsigned(world[lane] == w) << lane;
-      lanes_ = left & together;
-      room_ = 2 * task_.worlds.worlds[w].slack;
-      if (task_.self) judge_self();
-      judge_world(w);
-      left &= ~together;
-    }
-    return free_;
-  }
-
- private:
-  void judge_self() {
-    const SphereTable<float>& robot = task_.robot;
-    for (int k = 0; k < robot.pairs; k++) {
-      const SphereGroup &a = robot.group[robot.pair[k][0]], &b = robot.group[robot.pair[k][1]];
-      const Vec3<Real> at_b = bound(b);
-      if (near(bound(a) - at_b, a.radius + b.radius) == 0) continue;
-      for (int i = a.begin; i < a.end; i++) {
-        if (near(place_[i] - at_b, robot.radius[i] + b.radius) == 0) continue;
-        for (int j = b.begin; j < b.end; j++)
-          free_ &= ~near(place_[i] - place_[j], robot.radius[i] + robot.radius[j]);
-      }
-    }
-  }
-
-  void judge_world(std::int32_t world) {
-    const WorldTable<float>& t = task_.worlds;
-    const WorldRange range = t.worlds[world];
-    for (int i = 0; i < task_.robot.world_spheres; i++) {
-      const float reach = task_.robot.radius[i] + task_.margin;
-      for (int n = range.begin; n < range.end;) {
-        const BoundingNode& node = t.nodes[n];
-        if (near(place_[i] - vector_of<Real>(node.center), node.radius + reach) == 0) {
-          n = node.skip;
-          continue;
-        }
-        n++;
-        for (int o = node.begin; o < node.end; o++) {
-          const Real distance = node.shape == core::kBoxes      ? distance_to(t.boxes[o], place_[i]).value
-                                : node.shape == core::kCapsules ? distance_to(t.capsules[o], place_[i]).value
-                                                                : distance_to(t.cylinders[o], place_[i]).value;
-          free_ &= ~(mask_bits(distance < Real(reach + room_)) & lanes_);
-        }
-      }
-    }
-  }
-
-  // Of the lanes at hand those, still free, that are nearer than `reach` or may be.
-  unsigned near(const Vec3<Real>& d, float reach) const {
-    const float within = max(reach + room_, 0.0f);
-    return mask_bits(dot(d, d) < Real(within * within)) & free_ & lanes_;
-  }
-  Vec3<Real> bound(const SphereGroup& g) const {
-    return transform(frames_[g.joint + 1], vector_of<Real>(g.center));
-  }
-
-  const JudgeTask& task_;
-  unsigned free_ = 0;   // lanes that collide with nothing so far
-  unsigned lanes_ = 0;  // those of the world at hand
-  float room_ = 0;
-  Frame<Real> frames_[kMaxDof + 1];
-  Vec3<Real> place_[kMaxSpheres];
+struct AnyLane {
+  bool operator()(MaskOf<Real> mask) const { return any(mask); }
 };
 
 void judge(JudgeTask& task) {
   const int dof = task.chain->dof;
-  RowJudge judge(task);
+  RowJudge<Real, kMaxSpheres, kMaxDof, AnyLane> judge(task.robot, task.worlds, task.margin, task.room,
+                                                      task.self, AnyLane{});
   for (int first = 0; first < task.count; first += kWidth) {
+    const int rows = task.count - first < kWidth ? task.count - first : kWidth;
     Real q[kMaxDof];
-    std::int32_t world[kWidth];
-    unsigned rows = 0;
     for (int lane = 0; lane < kWidth; lane++) {
-      const int r = first + lane < task.count ? first + lane : first;
-      rows |= unsigned(first + lane < task.count) << lane;
-      world[lane] = task.world[r];
-      for (int i = 0; i < dof; i++) set_lane(q[i], lane, float(task.q[std::int64_t(r) * dof + i]));
+      const int r = lane < rows ? first + lane : first;
+      for (int i = 0; i < dof; i++) set_lane(q[i], lane, task.q[std::int64_t(r) * dof + i]);
     }
-    const unsigned free = judge.free_rows(q, world, rows);
-    for (int lane = 0; lane < kWidth && first + lane < task.count; lane++)
-      task.free[first + lane] = (free >> lane & 1) != 0;
+    judge.place(*task.chain, q);
+    // Lanes of one world at a time; mostly all are.
+    for (unsigned left = rows < kWidth ? (1u << rows) - 1u : (2u << (kWidth - 1)) - 1u; left != 0;) {
+      const std::int32_t world = task.world[first + lowest(left)];
+      Real together(0.0f);
+      unsigned same = 0;
+      for (int lane = 0; lane < rows; lane++) {
+        if (task.world[first + lane] != world) continue;
+        same |= 1u << lane;
+        set_lane(together, lane, 1.0f);
+      }
+      const unsigned free = mask_bits(judge.free_rows(world, together > Real(0.0f)));
+      for (unsigned rest = same; rest != 0; rest &= rest - 1)
+        task.free[first + lowest(rest)] = (free >> lowest(rest) & 1) != 0;
+      left &= ~same;
+    }
   }
 }
 
@@ -854,7 +787,7 @@ void judge(JudgeTask& task) {
 
 namespace hjcdik::cpu {
 extern const Lanes HJCDIK_JOIN(lanes_, HJCDIK_ISA);
-const Lanes HJCDIK_JOIN(lanes_, HJCDIK_ISA) = {HJCDIK_TEXT(HJCDIK_ISA), hjcdik::HJCDIK_CORE::kWidth,
-                                               hjcdik::HJCDIK_CORE::search, hjcdik::HJCDIK_CORE::polish,
+const Lanes HJCDIK_JOIN(lanes_, HJCDIK_ISA) = {HJCDIK_TEXT(HJCDIK_ISA),       hjcdik::HJCDIK_CORE::kWidth,
+                                               hjcdik::HJCDIK_CORE::search,   hjcdik::HJCDIK_CORE::polish,
                                                hjcdik::HJCDIK_CORE::evaluate, hjcdik::HJCDIK_CORE::judge};
 }  // namespace hjcdik::cpu

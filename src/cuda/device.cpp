@@ -352,14 +352,14 @@ std::shared_ptr<const Program> Program::get(const std::shared_ptr<Device>& devic
       load(*built);
     }
   }
-  auto program = std::shared_ptr<Program>(new Program(device, module));
+  auto program = std::shared_ptr<Program>(new Program(device, module, variant));
   program->compiler = image.compiler;
   program->path = image.path;
   slot->program = program;
   return program;
 }
 
-Program::Program(std::shared_ptr<Device> device, CUmodule module)
+Program::Program(std::shared_ptr<Device> device, CUmodule module, Variant variant)
     : device_(std::move(device)), module_(module) {
   const Driver& d = device_->driver();
   try {
@@ -367,6 +367,10 @@ Program::Program(std::shared_ptr<Device> device, CUmodule module)
                    "cuModuleGetFunction(hjcdik_search)");
     device_->check(d.ModuleGetFunction(&polish, module_, "hjcdik_polish"),
                    "cuModuleGetFunction(hjcdik_polish)");
+    if (variant.collision) {
+      device_->check(d.ModuleGetFunction(&judge, module_, "hjcdik_judge"),
+                     "cuModuleGetFunction(hjcdik_judge)");
+    }
     int blocks = 0;
     device_->check(d.OccupancyMaxActiveBlocksPerMultiprocessor(&blocks, search, kBlock, 0),
                    "cuOccupancyMaxActiveBlocksPerMultiprocessor");

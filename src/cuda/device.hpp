@@ -93,12 +93,13 @@ class Program {
   ~Program();
 
   CUfunction search, polish;
-  int search_blocks;     // that the whole GPU runs at once
-  std::string compiler;  // version of NVRTC
-  std::string path;      // of the file it is from; empty for one of the packaged store, or stored nowhere
+  CUfunction judge = nullptr;  // of a program that judges
+  int search_blocks;           // that the whole GPU runs at once
+  std::string compiler;        // version of NVRTC
+  std::string path;  // of the file it is from; empty for one of the packaged store, or stored nowhere
 
  private:
-  Program(std::shared_ptr<Device> device, CUmodule module);
+  Program(std::shared_ptr<Device> device, CUmodule module, Variant variant);
 
   std::shared_ptr<Device> device_;
   CUmodule module_ = nullptr;

@@ -111,6 +111,12 @@ bool is_one_row(const SolveOptions& o) {
   return o.num_solutions == 1 && o.q_init_rows == 0 && !o.stats && o.collision != Collision::soft;
 }
 
+// From this many targets on their first hits are judged together (Worker::Impl::first_hits).
+constexpr std::int64_t kManyJudged = 512;
+bool judges_first_hits(const Problem& problem, std::int64_t count) {
+  return problem.judged() && count >= kManyJudged && problem.options.precision != Precision::fp32;
+}
+
 // Targets in one of the worker's rounds: bounded by the memory of their hits.
 std::int64_t round_targets(const SolveOptions& o) {
   return std::clamp<std::int64_t>(std::int64_t{65536} / hits_per_target(o), 1, 1024);
@@ -356,23 +362,41 @@ struct Executor::Impl {
     return p;
   }
 
-  // Searches and polishes `count` targets, one row each, into device memory `results`. Leaves work in the
-  // stream.
+  // Which targets a search is for, and with which program.
+  struct Selection {
+    const u32* list = nullptr;  // null: all
+    std::int64_t listed = 0;
+    bool first_hits = false;  // in the open world, for `judge`
+  };
+
+  // Searches and polishes `count` targets, or the listed ones of them, one row each, into device memory
+  // `outputs`. Leaves work in the stream.
   void enqueue(Session& s, const Problem& problem, const double* targets, const double* one_target,
-               std::int64_t stride, std::int64_t count, const PolishParams& outputs, CUstream stream) const {
-    const std::int64_t lanes = std::int64_t(s.searcher->search_blocks) * kBlock;
+               std::int64_t stride, std::int64_t count, const PolishParams& outputs, CUstream stream,
+               const Selection& which) const {
+    const Program& program = which.first_hits ? *s.open_searcher : *s.searcher;
+    const std::int64_t lanes = std::int64_t(program.search_blocks) * kBlock;
+    const std::int64_t n = which.list != nullptr ? which.listed : count;
     const SearchArrays arrays(count, dof);
     s.search_state.reserve(arrays.layout.size());
     SearchParams p = target_params(arrays, s, problem, targets, one_target, stride, stream);
     p.collision = outputs.collision;
-    p.count = u32(count);
-    while (p.group > 1 && count * p.group > lanes) p.group /= 2;
-    if (problem.judged() && count <= kFewJudged) p.job_end = std::min(p.job_end, kFewJobs);
-    const bool all_at_once = count * p.group <= lanes;
+    p.list = which.list;
+    p.count = u32(n);
+    if (which.first_hits) {
+      p.plan.walks = 0;
+      p.job_end = std::min(p.job_end, core::kWalkBlock);
+      p.job_end_out_of_reach = std::min(p.job_end_out_of_reach, p.job_end);
+    } else if (problem.judged() && n <= kFewJudged) {
+      p.job_end = std::min(p.job_end, kFewJobs);
+    }
+    p.pause_job = p.job_end;
+    while (p.group > 1 && n * p.group > lanes) p.group /= 2;
+    const bool all_at_once = n * p.group <= lanes;
     const bool pause = p.group < 32 && p.job_end > kPauseJob;
     if (!all_at_once) {
       p.next = s.counter(kNext);
-      p.fetch = int(std::clamp<std::int64_t>(count / (lanes / 32 * 4), 1, 32));
+      p.fetch = int(std::clamp<std::int64_t>(n / (lanes / 32 * 4), 1, 32));
     }
     if (pause) {
       p.pause_job = kPauseJob;
@@ -380,8 +404,8 @@ struct Executor::Impl {
       p.leftover_count = s.counter(kLeftoverCount);
     }
     const std::int64_t blocks =
-        std::min<std::int64_t>((count * p.group + kBlock - 1) / kBlock, s.searcher->search_blocks);
-    launch(s.searcher->search, blocks, stream, p);
+        std::min<std::int64_t>((n * p.group + kBlock - 1) / kBlock, program.search_blocks);
+    launch(program.search, blocks, stream, p);
     if (pause) {
       SearchParams rest = p;
       rest.list = p.leftover;
@@ -391,10 +415,11 @@ struct Executor::Impl {
       rest.pause_job = rest.job_end;
       rest.group = 32;
       rest.fetch = 1;
-      launch(s.searcher->search, std::min<std::int64_t>((count + 3) / 4, s.searcher->search_blocks), stream,
-             rest);
+      launch(program.search, std::min<std::int64_t>((n + 3) / 4, program.search_blocks), stream, rest);
     }
-    polish(arrays, s, targets, one_target, stride, nullptr, count, outputs, stream);
+    polish(program, arrays, s, targets, one_target, stride, which.list, n, outputs, stream,
+           !which.first_hits);
+    if (which.first_hits) judge(arrays, s, count, outputs, stream);
   }
 
   // Goes on with targets whose hit the polish did not confirm, from the list in device memory.
@@ -410,13 +435,32 @@ struct Executor::Impl {
     p.resume = true;
     launch(s.searcher->search, std::min<std::int64_t>((listed + 3) / 4, s.searcher->search_blocks), stream,
            p);
-    polish(arrays, s, targets, one_target, stride, p.list, listed, outputs, stream);
+    polish(*s.searcher, arrays, s, targets, one_target, stride, p.list, listed, outputs, stream);
   }
 
-  void polish(const SearchArrays& arrays, Session& s, const double* targets, const double* one_target,
-              std::int64_t stride, const u32* list, std::int64_t count, const PolishParams& outputs,
-              CUstream stream) const {
+  // Lets stand, of the rows of an open-world search, what is free for sure. The rest is to try again.
+  void judge(const SearchArrays& arrays, Session& s, std::int64_t count, const PolishParams& outputs,
+             CUstream stream) const {
+    JudgeParams p{};
+    p.collision = outputs.collision;
+    p.count = u32(count);
+    p.q = outputs.q;
+    p.outcome = outputs.outcome;
+    p.hit_q = reinterpret_cast<float*>(s.search_state.address() + arrays.hit_q);
+    p.hit_job = reinterpret_cast<int*>(s.search_state.address() + arrays.hit_job);
+    p.little_moved = kLittleMoved;
+    p.retry = outputs.retry;
+    p.counters = s.counters.as<u32>();
+    p.mailbox = outputs.mailbox;
+    p.ticket = outputs.ticket;
+    launch(s.searcher->judge, (count + kBlock - 1) / kBlock, stream, p);
+  }
+
+  void polish(const Program& program, const SearchArrays& arrays, Session& s, const double* targets,
+              const double* one_target, std::int64_t stride, const u32* list, std::int64_t count,
+              const PolishParams& outputs, CUstream stream, bool last = true) const {
     PolishParams out = outputs;
+    if (!last) out.mailbox = nullptr, out.retry = nullptr;
     out.of_targets = true;
     out.targets = targets;
     if (one_target != nullptr) std::copy_n(one_target, 7, out.target);
@@ -429,7 +473,7 @@ struct Executor::Impl {
     out.counters = s.counters.as<u32>();
     // With few targets its blocks find room beside the search's.
     const bool early = count <= kFewTargets && device->major() >= 9;
-    launch(s.searcher->polish, (count + kBlock - 1) / kBlock, stream, out, early);
+    launch(program.polish, (count + kBlock - 1) / kBlock, stream, out, early);
   }
 
   void set_results(PolishParams& p, CUdeviceptr base, const ResultArrays& a) const {
@@ -445,6 +489,7 @@ struct Executor::Impl {
   void solve_piece(Session& s, const Problem& problem, std::int64_t first, std::int64_t count,
                    const ResultView& out) {
     const ResultArrays arrays(count, dof);
+    bool first_hits = judges_first_hits(problem, count);
     PolishParams p = polish_params(problem.options);
     p.collision = collision_params(s, problem, s.stream);
     set_worlds(p.collision, s, problem, first, count, s.stream);
@@ -456,7 +501,7 @@ struct Executor::Impl {
       p.mailbox = reinterpret_cast<Mailbox*>(s.mapped.address());
       p.ticket = ++s.ticket;
       set_results(p, s.mapped.address() + kMailboxBytes, arrays);
-      enqueue(s, problem, nullptr, given, 7, 1, p, s.stream);
+      enqueue(s, problem, nullptr, given, 7, 1, p, s.stream, {});
       s.wait(p.ticket, s.stream);
       host = static_cast<const char*>(s.mapped.data()) + kMailboxBytes;
     } else {
@@ -474,7 +519,7 @@ struct Executor::Impl {
                                      s.stream),
             "cuMemcpyHtoDAsync");
       set_results(p, s.results.address(), arrays);
-      enqueue(s, problem, s.targets.as<double>(), nullptr, 7, count, p, s.stream);
+      enqueue(s, problem, s.targets.as<double>(), nullptr, 7, count, p, s.stream, {nullptr, 0, first_hits});
       check(driver().MemcpyDtoHAsync(staged, s.results.address(), arrays.layout.size(), s.stream),
             "cuMemcpyDtoHAsync");
       check(driver().StreamSynchronize(s.stream), "solving");
@@ -501,8 +546,14 @@ struct Executor::Impl {
       again.collision = p.collision;
       set_results(again, s.results.address(), few);
       again.compact = true;
-      enqueue_again(s, problem, count == 1 ? nullptr : s.targets.as<double>(), count == 1 ? given : nullptr,
-                    7, count, s.rows.address(), n, again, s.stream);
+      if (first_hits) {
+        enqueue(s, problem, s.targets.as<double>(), nullptr, 7, count, again, s.stream,
+                {s.rows.as<u32>(), n});
+        first_hits = false;
+      } else {
+        enqueue_again(s, problem, count == 1 ? nullptr : s.targets.as<double>(), count == 1 ? given : nullptr,
+                      7, count, s.rows.address(), n, again, s.stream);
+      }
       check(driver().MemcpyDtoHAsync(s.staging.data(), s.results.address(), few.layout.size(), s.stream),
             "cuMemcpyDtoHAsync");
       check(driver().StreamSynchronize(s.stream), "solving");
@@ -705,7 +756,7 @@ class RoundsEngine final : public Engine {
           const float self = clearances[2 * row], outside = clearances[2 * row + 1],
                       slack = task.collision->worlds.worlds[t.world].slack;
           clearance = std::min(self, outside);
-          if (clearance < -slack - core::kSureDepth) {
+          if (clearance < -slack) {
             t.self_rejected += self < 0;
             t.world_rejected += outside < 0;
             hit = false;
@@ -848,11 +899,19 @@ void Executor::Impl::solve_piece_device(Session& s, const Problem& problem, std:
   p.mailbox = reinterpret_cast<Mailbox*>(s.mapped.address());
   p.ticket = ++s.ticket;
   p.retry = reinterpret_cast<u32*>(list);
-  enqueue(s, problem, data, nullptr, problem.targets.stride, count, p, stream);
+  bool first_hits = judges_first_hits(problem, count);
+  enqueue(s, problem, data, nullptr, problem.targets.stride, count, p, stream, {nullptr, 0, first_hits});
   while (const u32 n = s.wait(p.ticket, stream)) {
     p.ticket = ++s.ticket;
     p.retry = reinterpret_cast<u32*>(other);
-    enqueue_again(s, problem, data, nullptr, problem.targets.stride, count, list, n, p, stream);
+    if (first_hits) {
+      // Its searches are done with the leftovers before its polish lists what is to try again in their place.
+      enqueue(s, problem, data, nullptr, problem.targets.stride, count, p, stream,
+              {reinterpret_cast<u32*>(list), n});
+    } else {
+      enqueue_again(s, problem, data, nullptr, problem.targets.stride, count, list, n, p, stream);
+    }
+    first_hits = false;
     std::swap(list, other);
   }
   s.clean = true;

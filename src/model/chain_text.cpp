@@ -52,8 +52,8 @@ std::string spheres_text(const SphereArrays<S>& a, const std::string& real, cons
          table(real, "sphere_z" + suffix, a.z) + table(real, "sphere_radius" + suffix, a.radius) +
          "HJCDIK_FN core::SphereTable<" + real + "> spheres" + suffix + "() {\n  return {spheres, " +
          std::to_string(a.world_spheres) + ", " + std::to_string(a.groups.size()) + ", " +
-         std::to_string(a.pairs.size()) + ", sphere_x" + suffix + ", sphere_y" + suffix + ", sphere_z" + suffix +
-         ", sphere_radius" + suffix + ", sphere_joint, sphere_groups, sphere_pairs};\n}\n";
+         std::to_string(a.pairs.size()) + ", sphere_x" + suffix + ", sphere_y" + suffix + ", sphere_z" +
+         suffix + ", sphere_radius" + suffix + ", sphere_joint, sphere_groups, sphere_pairs};\n}\n";
 }
 
 // Tables rather than constants: neighbouring threads read neighbouring entries.
@@ -66,12 +66,13 @@ std::string spheres_text(const SphereTables& tables) {
   for (std::size_t i = 0; i < a.joint.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(a.joint[i]);
   text += "};\nHJCDIK_TABLE core::SphereGroup sphere_groups[] = {\n";
   for (const core::SphereGroup& g : a.groups) {
-    text += "    {" + std::to_string(g.begin) + ", " + std::to_string(g.end) + ", " + std::to_string(g.joint) +
-            ", " + list(g.center, 3) + ", " + literal(g.radius) + "},\n";
+    text += "    {" + std::to_string(g.begin) + ", " + std::to_string(g.end) + ", " +
+            std::to_string(g.joint) + ", " + list(g.center, 3) + ", " + literal(g.radius) + "},\n";
   }
   // A robot may have one link alone; no array is empty.
   text += "};\nHJCDIK_TABLE short sphere_pairs[][2] = {";
-  for (const auto& pair : a.pairs) text += "{" + std::to_string(pair[0]) + ", " + std::to_string(pair[1]) + "}, ";
+  for (const auto& pair : a.pairs)
+    text += "{" + std::to_string(pair[0]) + ", " + std::to_string(pair[1]) + "}, ";
   text += "{-1, -1}};\n";
   return text + spheres_text(a, "float", "_f32") + spheres_text(tables.f64, "double", "_f64");
 }

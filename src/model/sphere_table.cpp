@@ -46,8 +46,8 @@ core::SphereGroup bounding_group(const SphereArrays<double>& arrays, int begin, 
 
 template <class S>
 void pad(SphereArrays<S>& arrays) {
-  const std::size_t size =
-      std::size_t((arrays.spheres + 2 * core::kSpherePadding - 1) / core::kSpherePadding * core::kSpherePadding);
+  const std::size_t size = std::size_t((arrays.spheres + 2 * core::kSpherePadding - 1) /
+                                       core::kSpherePadding * core::kSpherePadding);
   for (auto* v : {&arrays.x, &arrays.y, &arrays.z}) v->resize(size, S(core::kFarAway));
   arrays.radius.resize(size, S(0));
   arrays.joint.resize(size, -1);

@@ -19,9 +19,17 @@ struct SphereArrays {
   int spheres = 0, world_spheres = 0;
 
   core::SphereTable<S> table() const {
-    return {spheres,       world_spheres, int(groups.size()), int(pairs.size()),
-            x.data(),      y.data(),      z.data(),           radius.data(),
-            joint.data(),  groups.data(), reinterpret_cast<const short(*)[2]>(pairs.data())};
+    return {spheres,
+            world_spheres,
+            int(groups.size()),
+            int(pairs.size()),
+            x.data(),
+            y.data(),
+            z.data(),
+            radius.data(),
+            joint.data(),
+            groups.data(),
+            reinterpret_cast<const short(*)[2]>(pairs.data())};
   }
 };
 

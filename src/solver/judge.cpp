@@ -16,7 +16,8 @@ using Team = core::SerialTeam<double, core::kMaxSpheres>;
 
 // A configuration's frames and spheres.
 struct Placed {
-  Placed(const model::Chain& chain, const double* q) : robot(chain.sphere_tables.f64.table()), team(place(chain, q)) {}
+  Placed(const model::Chain& chain, const double* q)
+      : robot(chain.sphere_tables.f64.table()), team(place(chain, q)) {}
 
   Team place(const model::Chain& chain, const double* q) {
     core::carrying_frames(chain.constants, q, frames);
@@ -43,15 +44,20 @@ Contact deepest(const model::Chain& chain, const double* q, const CollisionRule&
     core::visit_self(pose.team, pose.robot, worst.clearance,
                      [&](double clearance, const Vec3<double>& d, double length, int one, int other, int) {
                        if (clearance < worst.clearance) {
-                         worst = {clearance, (1 / std::max(length, 1e-12)) * d, pose.team.place(one),
-                                  pose.team.place(other), pose.robot.joint[one], pose.robot.joint[other]};
+                         worst = {clearance,
+                                  (1 / std::max(length, 1e-12)) * d,
+                                  pose.team.place(one),
+                                  pose.team.place(other),
+                                  pose.robot.joint[one],
+                                  pose.robot.joint[other]};
                        }
                      });
   }
   core::visit_world(pose.team, pose.robot, rule.worlds->table_f64(), world, worst.clearance + rule.margin,
                     [&](const core::Distance<double>& d, int i) {
                       if (d.value - rule.margin < worst.clearance) {
-                        worst = {d.value - rule.margin, d.normal, pose.team.place(i), {}, pose.robot.joint[i], -1};
+                        worst = {d.value - rule.margin, d.normal, pose.team.place(i), {},
+                                 pose.robot.joint[i],   -1};
                       }
                       return worst.clearance + rule.margin;
                     });

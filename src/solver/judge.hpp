@@ -17,8 +17,8 @@ struct CollisionRule {
   bool self = true;
 };
 
-// Smallest of the self clearance and the clearance to the world less the margin, m; `interest` where it is not
-// smaller than that.
+// Smallest of the self clearance and the clearance to the world less the margin, m; `interest` where it is
+// not smaller than that.
 double clearance(const model::Chain& chain, const double* q, const CollisionRule& rule, std::int32_t world,
                  double interest);
 inline bool is_free(const model::Chain& chain, const double* q, const CollisionRule& rule,

@@ -25,13 +25,13 @@ struct TargetState {
 };
 
 // Searches that judge what they find. A hit is then a configuration that converged and that float32 finds
-// free, cannot tell, or in collision no deeper than the polish might mend.
+// free, or cannot tell.
 struct CollisionTask {
   core::SphereTable<float> robot;
   core::WorldTable<float> worlds;
-  float margin;  // to obstacles, m
-  bool self;     // whether self pairs count
-  bool judges;   // else whatever converges is a hit, with a clearance of -kCollides
+  float margin;          // to obstacles, m
+  bool self;             // whether self pairs count
+  bool judges;           // else whatever converges is a hit, with a clearance of -kCollides
   float* hit_clearance;  // per hit: the smaller of self clearance and that to the world less the margin, m
 };
 
@@ -107,11 +107,12 @@ struct JudgeTask {
   core::SphereTable<float> robot;
   core::WorldTable<float> worlds;
   float margin;  // to obstacles, m
+  float room;    // what has to be left besides, m
   bool self;
   std::int32_t count;
-  const double* q;            // per row: dof values
+  const float* q;             // per row: dof values
   const std::int32_t* world;  // per row
-  bool* free;                 // out, per row: free, beyond what float32 may be off
+  bool* free;                 // out, per row: free by more than `room` and what float32 may be off
 };
 
 }  // namespace hjcdik

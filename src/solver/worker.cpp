@@ -21,8 +21,6 @@ constexpr double kSameConfiguration = 1e-7;
 
 // From so many targets on, their first hits are judged together.
 constexpr std::int64_t kManyTargets = 32;
-// The polish moved no point farther than this, m: less than kSureDepth, so that no search would reject its hit.
-constexpr double kLittleMoved = 5e-4;
 
 // Hits of one target polished in one go while it looks for several rows.
 constexpr std::int64_t kRoundHits = 256;
@@ -165,8 +163,9 @@ struct Worker::Impl {
     return moved;
   }
 
-  // Most targets' first starts that converge are free. Where that can be told of many at once it is a fraction
-  // of the price; what it can't be told of is left to the search that judges, which answers the same.
+  // Most targets' first starts that converge are free. Where that can be told of many at once it is a
+  // fraction of the price; what it can't be told of is left to the search that judges, which answers the
+  // same.
   void first_hits() {
     std::int32_t active = 0;
     for (std::int32_t t = 0; t < count_; t++) {
@@ -179,12 +178,14 @@ struct Worker::Impl {
     std::int64_t rows = 0;
     row_hit_.resize(std::size_t(active));
     row_world_.resize(std::size_t(active));
+    row_q_.resize(std::size_t(active * dof_));
     row_free_ = std::make_unique<bool[]>(std::size_t(active));
     for (std::int32_t t = 0; t < active; t++) {
       if (states_[t].hits == 0) continue;
       const std::int64_t hit = std::int64_t(t) * capacity_;
       load(scratch_, rows, t, &hit_q_[hit * dof_], hit_job_[hit]);
       row_world_[rows] = states_[t].world;
+      std::memcpy(&row_q_[std::size_t(rows * dof_)], &hit_q_[hit * dof_], std::size_t(dof_) * sizeof(float));
       row_hit_[rows++] = hit;
     }
     finish_rows(scratch_, rows);
@@ -193,9 +194,10 @@ struct Worker::Impl {
                    chain_->sphere_tables.f32.table(),
                    rule.worlds->table_f32(),
                    float(rule.margin),
+                   float(kLittleMoved),
                    rule.self,
                    std::int32_t(rows),
-                   scratch_.q.data(),
+                   row_q_.data(),
                    row_world_.data(),
                    row_free_.get()};
     const bool judged = engine_->judge(task);
@@ -261,8 +263,7 @@ struct Worker::Impl {
     for (std::int64_t t = 0; t < count_; t++) {
       for (std::int64_t r = 0; r < k; r++) {
         exact_[t * k + r] = converged(scratch_, t * k + r, kConverged);
-        exact_[t * k + r] =
-            exact_[t * k + r] && (!judged_ || is_free(t, &scratch_.q[(t * k + r) * dof_]));
+        exact_[t * k + r] = exact_[t * k + r] && (!judged_ || is_free(t, &scratch_.q[(t * k + r) * dof_]));
         if (exact_[t * k + r]) add_to_pool(t, scratch_, t * k + r, std::int32_t(r));
       }
     }
@@ -351,8 +352,12 @@ struct Worker::Impl {
     SearchTask task{};
     CollisionTask collision{};
     if (judged_ && job_errors == nullptr) {
-      collision = {chain_->sphere_tables.f32.table(), problem_->worlds->table_f32(),
-                   float(o.collision_margin_m), o.self_collision, judges, hit_clearance_.data()};
+      collision = {chain_->sphere_tables.f32.table(),
+                   problem_->worlds->table_f32(),
+                   float(o.collision_margin_m),
+                   o.self_collision,
+                   judges,
+                   hit_clearance_.data()};
       task.collision = &collision;
     }
     task.job_q = job_q;
@@ -538,7 +543,8 @@ struct Worker::Impl {
   void fall_back(std::int64_t t, std::int64_t n) {
     for (std::int64_t r = 0; r < n; r++) {
       double* q = &scratch_.q[r * dof_];
-      if (!push_out(*chain_, q, problem_->rule(), states_[t].world)) q[0] = std::numeric_limits<double>::quiet_NaN();
+      if (!push_out(*chain_, q, problem_->rule(), states_[t].world))
+        q[0] = std::numeric_limits<double>::quiet_NaN();
     }
     ranking_.clear();
     std::int64_t kept = 0;
@@ -714,7 +720,8 @@ struct Worker::Impl {
     plan.walks = 0;
     enum : char { unseen, off, off_in_collision, lost, feasible };
     candidate_.assign(std::size_t(options_->batch_size), unseen);
-    std::vector<double> q(static_cast<std::size_t>(dof_)), cost(costs ? std::size_t(options_->batch_size) : 0);
+    std::vector<double> q(static_cast<std::size_t>(dof_)),
+        cost(costs ? std::size_t(options_->batch_size) : 0);
     std::int64_t coarse = 0;
     for (std::int32_t job = 0; job <= last; job++) {
       const core::Start start = core::start_of_job(plan, job);
@@ -726,13 +733,16 @@ struct Worker::Impl {
       const bool better = candidate == unseen || rank(verdict) > rank(candidate);
       if (better) candidate = verdict;
       if (better && costs)
-        cost[std::size_t(start.candidate)] = 1e3 * penetration(*chain_, q.data(), *problem_->worlds, state.world);
+        cost[std::size_t(start.candidate)] =
+            1e3 * penetration(*chain_, q.data(), *problem_->worlds, state.world);
       if (judges && start.start == 0) {
         start_configuration(t, start, q.data());
         coarse += !free(q.data());
       }
     }
-    const auto count = [&](char verdict) { return std::count(candidate_.begin(), candidate_.end(), verdict); };
+    const auto count = [&](char verdict) {
+      return std::count(candidate_.begin(), candidate_.end(), verdict);
+    };
     stats.batch_size = options_->batch_size;
     stats.n_refined = options_->batch_size - count(unseen);
     stats.n_ik_accurate = count(lost) + count(feasible);
@@ -815,6 +825,7 @@ struct Worker::Impl {
   std::vector<float> hit_q_, hit_clearance_, near_q_, near_score_;
   std::vector<std::int64_t> row_hit_;
   std::vector<std::int32_t> row_world_;
+  std::vector<float> row_q_;
   std::unique_ptr<bool[]> row_free_;
   std::vector<std::int32_t> hit_job_, near_job_;
   std::vector<float> reject_score_;

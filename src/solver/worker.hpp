@@ -22,9 +22,7 @@ struct Problem {
   const SeedTable* seeds;  // of the options' seed
   const WorldSet* worlds;
 
-  bool judged() const {
-    return options.collision == Collision::hard || options.collision == Collision::both;
-  }
+  bool judged() const { return options.collision == Collision::hard || options.collision == Collision::both; }
   CollisionRule rule() const { return {worlds, options.collision_margin_m, options.self_collision}; }
   std::int32_t world_of(std::int64_t target) const {
     return worlds->world_of(options.world_index != nullptr ? options.world_index[target] : 0);
@@ -65,6 +63,10 @@ constexpr int kStartsOutOfReach = 16;
 constexpr std::int64_t kSoftChoice = 4, kLeastSoftChoice = 64;
 // Where no start is free and converged, what is returned is free and this near, m and rad.
 constexpr double kFallbackDistance = 5e-3, kFallbackAngle = 0.05;
+
+// Judging many first hits together: they stand if the polish moved no point farther than this, m. It is less
+// than core::kSureDepth, so that no search that judges would reject them.
+constexpr double kLittleMoved = 5e-4;
 
 // Hits that one target may hold between two polishes: what a worker's memory grows with.
 std::int64_t hits_per_target(const SolveOptions& options);

@@ -25,8 +25,8 @@ struct WorldSet {
   std::vector<World> worlds;
   ObstacleArrays<float> f32;
   ObstacleArrays<double> f64;
-  // By world, where its obstacles lie, and for each of them its row in the array it was given in. Spheres come
-  // behind the capsules of their world.
+  // By world, where its obstacles lie, and for each of them its row in the array it was given in. Spheres
+  // come behind the capsules of their world.
   struct Extent {
     std::int32_t boxes, capsules, cylinders;
   };

@@ -171,6 +171,153 @@ def test_a_solve_depends_on_nothing_before_it(gpu: hjcdik.Solver) -> None:
         assert same_bits(solve(gpu, targets), expected), options
 
 
+# --- collision ----------------------------------------------------------------------------------
+
+WORLDS: list[dict[str, Any]] = [
+    {"boxes": [[0.5, 0, 0.15, 1, 0, 0, 0, 0.4, 0.8, 0.3], [0, 0, -0.3, 1, 0, 0, 0, 3, 3, 0.5]]},
+    {
+        "spheres": [[0.4, 0.3, 0.5, 0.15], [0.4, -0.3, 0.5, 0.15]],
+        "capsules": [[0.3, -1, 0.7, 0.3, 1, 0.7, 0.04]],
+    },
+    {"cylinders": [[0.5, 0.1, 0.3, 1, 0.1, 0, 0, 0.1, 0.6]], "exact_cylinders": True},
+    {},
+]
+COLLISION_OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"num_solutions": 4},
+    {"num_solutions": 2, "stats": True, "batch_size": 100},
+    {"collision": "both", "collision_margin_m": 0.02, "batch_size": 10},
+    {"self_collision": False, "precision": "fp32"},
+    {"self_motion": False},
+    {"q_init": np.tile([0, -0.5, 0, -2, 0, 1.6, 0.8], (3, 1)), "num_solutions": 2},
+]
+
+
+def foam(device: str, **options: Any) -> hjcdik.Solver:
+    text = hjcdik.preset_urdf("panda")
+    solver = hjcdik.Solver(text, ee_link="panda_hand", spheres="panda_foam", device=device, **options)
+    solver.set_worlds(WORLDS)
+    return solver
+
+
+@pytest.fixture(scope="module")
+def gpu_foam() -> hjcdik.Solver:
+    return foam("cuda")
+
+
+@pytest.mark.parametrize("options", COLLISION_OPTIONS, ids=lambda options: " ".join(options) or "default")
+def test_the_same_bits_in_many_worlds(gpu_foam: hjcdik.Solver, options: dict[str, Any]) -> None:
+    targets = mixed_targets(gpu_foam, 4000, seed=20)
+    index = np.random.default_rng(20).integers(-1, len(WORLDS), 4000)
+    whole = gpu_foam.solve(targets, world_index=index, **options)
+    assert {"solved", "environment_collision"} <= set(whole.outcome)
+    assert same_bits(foam("cuda", threads=1).solve(targets, world_index=index, **options), whole)
+    for size, repeats in ((1, 40), (7, 15), (1000, 3)):
+        for first in np.random.default_rng(21).integers(0, 4000 - size + 1, repeats).tolist():
+            part = slice(first, first + size)
+            found = gpu_foam.solve(targets[part], world_index=index[part], **options)
+            assert same_bits(found, whole[part]), f"{size} from {first}"
+            if whole.stats is not None:
+                assert found.stats is not None
+                assert all(found.stats[i] == whole.stats[first + i] for i in range(size))
+    # And one world at a time.
+    twin = foam("cuda")
+    for world, keywords in enumerate(WORLDS):
+        twin.set_world(**keywords)
+        chosen = np.flatnonzero(index == world)[:200]
+        alone = twin.solve(targets[chosen], **options)
+        for place, t in enumerate(chosen.tolist()):
+            assert same_bits(alone[place : place + 1], whole[t : t + 1]), (world, t)
+
+
+@pytest.mark.parametrize("options", COLLISION_OPTIONS, ids=lambda options: " ".join(options) or "default")
+def test_both_devices_return_only_free_rows_and_find_as_much(
+    gpu_foam: hjcdik.Solver, options: dict[str, Any]
+) -> None:
+    targets = mixed_targets(gpu_foam, 2000, seed=22)
+    index = np.arange(2000) % (len(WORLDS) + 1) - 1
+    results = []
+    for solver in (gpu_foam, foam("cpu")):
+        result = solver.solve(targets, world_index=index, **options)
+        which, column = np.nonzero(result.valid)
+        q = result.q[which, column]
+        verdict = solver.check(
+            q,
+            world_index=index[which],
+            collision_margin_m=options.get("collision_margin_m", 0.0),
+            self_collision=options.get("self_collision", True),
+        )
+        assert verdict.free.all()
+        assert within_limits(solver.info, q).all()
+        solved = result.outcome == "solved"
+        own = Oracle(hjcdik.preset_urdf("panda"), solver)
+        distances, angles = own.errors(result.q[solved, 0], targets[solved])
+        assert max(distances.max(), angles.max()) < 1e-6
+        results.append(result)
+    a, b = results
+    assert ((a.outcome == "solved") == (b.outcome == "solved")).mean() > 0.99
+    assert (a.outcome == b.outcome).mean() > 0.95
+    assert a.count.sum() == pytest.approx(b.count.sum(), rel=0.02)
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_soft_on_both_devices(gpu_foam: hjcdik.Solver, rows: int) -> None:
+    targets = gpu_foam.sample_targets(500, seed=23)
+    index = np.arange(500) % 3
+    whole = gpu_foam.solve(targets, collision="soft", world_index=index, num_solutions=rows)
+    assert (whole.outcome == "solved").all()
+    for first in (0, 17, 250):
+        part = slice(first, first + 7)
+        found = gpu_foam.solve(targets[part], collision="soft", world_index=index[part], num_solutions=rows)
+        assert same_bits(found, whole[part])
+    cpu_rows = foam("cpu").solve(targets, collision="soft", world_index=index, num_solutions=rows)
+    clear = [
+        gpu_foam.check(result.q[:, 0], world_index=index, self_collision=False).free.mean()
+        for result in (whole, cpu_rows)
+    ]
+    assert clear[0] == pytest.approx(clear[1], abs=0.02)
+
+
+def test_memory_stays_flat_while_worlds_change(gpu_foam: hjcdik.Solver, device_memory: DeviceMemory) -> None:
+    solver = foam("cuda")
+    targets = solver.sample_targets(1000, seed=24)
+    index = np.arange(1000) % len(WORLDS)
+
+    def calls(count: int) -> None:
+        for i in range(count):
+            solver.set_worlds(WORLDS[i % 4 :] + WORLDS[: i % 4])
+            solver.solve(targets[i % 1000], world_index=i % 4)
+            if i % 20 == 0:
+                size = 1 + 37 * i % 1000
+                solver.solve(targets[:size], world_index=index[:size], num_solutions=1 + i % 3)
+                solver.solve(targets[:5], world_index=index[:5], collision="both", stats=True)
+
+    calls(500)
+    free, resident = device_memory.free(), resident_bytes()
+    calls(5000)
+    assert device_memory.free() == free
+    assert resident_bytes() - resident < 4 << 20
+
+
+def test_a_large_world_comes_and_goes(gpu_foam: hjcdik.Solver, device_memory: DeviceMemory) -> None:
+    solver = foam("cuda")
+    target = solver.sample_targets(1, seed=25)
+    random = np.random.default_rng(25)
+    rows = np.hstack([random.uniform(-1, 1, (100_000, 3)), np.full((100_000, 1), 1e-3)])
+
+    def use(count: int) -> None:
+        for _ in range(count):
+            solver.set_world(spheres=rows)
+            solver.solve(target, batch_size=1)
+            solver.clear_world()
+            assert solver.solve(target).outcome[0] in ("solved", "self_collision")
+
+    use(3)
+    free = device_memory.free()
+    use(20)
+    assert device_memory.free() >= free - (1 << 20)
+
+
 # --- rows ---------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,14 +18,19 @@ CORE = Path(__file__).resolve().parents[2] / "src" / "core"
 ARCHITECTURES = ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))
 KERNELS = {"hjcdik_search", "hjcdik_polish"}
 REGISTERS_A_THREAD = 255
+SHARED_A_BLOCK = 48 * 1024
+COLLISION_PRESETS = [
+    preset for preset in hjcdik.presets() if hjcdik.Solver(preset, device="cpu").info.collision_enabled
+]
 
 
 class Kernel(NamedTuple):
-    """What ptxas says of a kernel: registers a thread, and bytes a thread of stack and of spills."""
+    """What ptxas says of a kernel: registers and bytes of stack and spills a thread, bytes shared a block."""
 
     registers: int
     stack: int
     spills: int
+    shared: int
 
 
 class Program(NamedTuple):
@@ -33,9 +39,11 @@ class Program(NamedTuple):
     kernels: dict[str, Kernel]
 
 
-def compile_program(robot: str | hjcdik.Solver, major: int, minor: int, coarse: bool = False) -> Program:
+def compile_program(
+    robot: str | hjcdik.Solver, major: int, minor: int, coarse: bool = False, collision: bool = False
+) -> Program:
     solver = hjcdik.Solver(robot, device="cpu") if isinstance(robot, str) else robot
-    image, compiler, report = _core.compile_program(solver._robot, coarse, False, major, minor)
+    image, compiler, report = _core.compile_program(solver._robot, coarse, collision, major, minor)
     kernels = {}
     for part in report.split("Compiling entry function '")[1:]:
         figures = [
@@ -48,7 +56,10 @@ def compile_program(robot: str | hjcdik.Solver, major: int, minor: int, coarse: 
             )
         ]
         registers, stack, stores, loads = (int(figure[1]) for figure in figures if figure)
-        kernels[part.split("'")[0]] = Kernel(registers, stack, max(stores, loads))
+        shared = re.search(r"(\d+) bytes smem", part)
+        kernels[part.split("'")[0]] = Kernel(
+            registers, stack, max(stores, loads), int(shared[1]) if shared else 0
+        )
     assert "warning" not in report, report
     return Program(image, compiler, kernels)
 
@@ -65,9 +76,20 @@ def nvrtc() -> None:
 @pytest.fixture(scope="module")
 def programs() -> dict[tuple[str, int, int], Program]:
     """Of all presets and architectures; compiled side by side, which takes most of this file's time."""
-    keys = [(preset, *architecture) for preset in hjcdik.presets() for architecture in ARCHITECTURES]
+    return compile_all(hjcdik.presets(), collision=False)
+
+
+@pytest.fixture(scope="module")
+def judging_programs() -> dict[tuple[str, int, int], Program]:
+    """The same that judge what they find, of the presets with spheres."""
+    return compile_all(COLLISION_PRESETS, collision=True)
+
+
+def compile_all(presets: list[str], collision: bool) -> dict[tuple[str, int, int], Program]:
+    keys = [(preset, *architecture) for preset in presets for architecture in ARCHITECTURES]
     with ThreadPoolExecutor(2) as pool:
-        return dict(zip(keys, pool.map(lambda key: compile_program(*key), keys), strict=True))
+        made = pool.map(lambda key: compile_program(*key, collision=collision), keys)
+        return dict(zip(keys, made, strict=True))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda a: f"sm_{a[0]}{a[1]}")
@@ -91,6 +113,28 @@ def test_presets_compile_within_bounds(
     assert polish.stack <= 256
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda a: f"sm_{a[0]}{a[1]}")
+@pytest.mark.parametrize("preset", COLLISION_PRESETS)
+def test_judging_presets_compile_within_bounds(
+    judging_programs: dict[tuple[str, int, int], Program], preset: str, architecture: tuple[int, int]
+) -> None:
+    program = judging_programs[(preset, *architecture)]
+    assert program.image.startswith(b"\x7fELF")
+    assert set(program.kernels) == KERNELS
+    search, polish = program.kernels["hjcdik_search"], program.kernels["hjcdik_polish"]
+    # At least two blocks of 128 threads a multiprocessor, by registers and by shared memory.
+    assert search.registers <= 208
+    assert search.shared <= SHARED_A_BLOCK // 2
+    # A walk keeps where it began, and a step its way: some of it may be spilled.
+    assert search.spills <= 640
+    assert search.stack <= 832
+    # The polish holds all spheres of one configuration a thread, in float64, for the few that need it.
+    spheres = len(hjcdik.Solver(preset, device="cpu").info.sphere_links)
+    assert polish.registers <= REGISTERS_A_THREAD
+    assert polish.stack <= 24 * spheres + 1536
+    assert polish.spills <= 320
+
+
 def test_the_panda_on_sm_90_keeps_to_registers(programs: dict[tuple[str, int, int], Program]) -> None:
     """The machine and robot of the benchmarks."""
     kernels = programs[("panda", 9, 0)].kernels
@@ -100,9 +144,10 @@ def test_the_panda_on_sm_90_keeps_to_registers(programs: dict[tuple[str, int, in
 
 
 def test_every_robot_and_architecture_has_its_own_program(
-    programs: dict[tuple[str, int, int], Program],
+    programs: dict[tuple[str, int, int], Program], judging_programs: dict[tuple[str, int, int], Program]
 ) -> None:
-    assert len({program.image for program in programs.values()}) == len(programs)
+    images = {program.image for both in (programs, judging_programs) for program in both.values()}
+    assert len(images) == len(programs) + len(judging_programs)
     version = programs[("panda", 9, 0)].compiler
     assert re.fullmatch(r"\d+\.\d+", version)
     assert {program.compiler for program in programs.values()} == {version}
@@ -121,6 +166,13 @@ def test_the_coarse_search_compiles(preset: str) -> None:
     assert kernels["hjcdik_search"].spills <= 64
 
 
+@pytest.mark.parametrize("preset", COLLISION_PRESETS)
+def test_the_coarse_search_compiles_with_judging(preset: str) -> None:
+    kernels = compile_program(preset, 9, 0, coarse=True, collision=True).kernels
+    assert set(kernels) == KERNELS
+    assert kernels["hjcdik_search"].spills <= 640
+
+
 @pytest.mark.parametrize("dof", [1, 12, 24, 32])
 def test_short_and_long_chains_compile(dof: int) -> None:
     """Long chains do not fit into registers; what they spill must not explode."""
@@ -129,6 +181,38 @@ def test_short_and_long_chains_compile(dof: int) -> None:
     assert set(kernels) == KERNELS
     assert kernels["hjcdik_search"].spills <= (0 if dof <= 24 else 512)
     assert kernels["hjcdik_polish"].spills <= 150 * dof
+
+
+@pytest.mark.parametrize("dof", [1, 12, 24, 32])
+def test_short_and_long_chains_compile_with_judging(dof: int) -> None:
+    model = {"spheres": {f"l{k}": [[0, 0, 0.01 * i, 0.01] for i in range(8)] for k in range(1, dof + 1)}}
+    solver = hjcdik.Solver(
+        support.random_chain(dof), ee_link=f"l{dof + 1}", spheres=json.dumps(model), device="cpu"
+    )
+    kernels = compile_program(solver, 9, 0, collision=True).kernels
+    assert set(kernels) == KERNELS
+    assert kernels["hjcdik_search"].spills <= 160 * max(dof, 4)
+    assert kernels["hjcdik_polish"].spills <= 200 * dof
+
+
+@pytest.mark.parametrize(
+    "spheres",
+    [
+        700,
+        pytest.param(
+            768, marks=pytest.mark.xfail(strict=True, reason="more shared memory than a block may have")
+        ),
+    ],
+)
+def test_many_spheres_compile(spheres: int) -> None:
+    """As many as a robot may have."""
+    model = {"spheres": {"panda_link6": [[0, 0, 0.0001 * i, 0.01] for i in range(spheres)]}}
+    solver = hjcdik.Solver(
+        hjcdik.preset_urdf("panda"), ee_link="panda_hand", spheres=json.dumps(model), device="cpu"
+    )
+    for architecture in ((7, 5), (9, 0)):
+        kernels = compile_program(solver, *architecture, collision=True).kernels
+        assert kernels["hjcdik_search"].shared <= SHARED_A_BLOCK
 
 
 def test_a_gpu_newer_than_the_compiler_gets_ptx() -> None:

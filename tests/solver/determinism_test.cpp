@@ -16,25 +16,6 @@ std::vector<Pose> mixed_targets(const Solver& solver, int count) {
   return targets;
 }
 
-Result part_of(const Result& all, std::int64_t first, std::int64_t count) {
-  Result part;
-  part.targets = count;
-  part.capacity = all.capacity;
-  part.dof = all.dof;
-  const auto cut = [&](const auto& from, auto& to, std::int64_t width) {
-    to = std::decay_t<decltype(to)>(std::size_t(count * width));
-    std::copy_n(from.begin() + first * width, count * width, to.begin());
-  };
-  cut(all.q, part.q, all.capacity * all.dof);
-  cut(all.pose, part.pose, all.capacity * 7);
-  cut(all.pos_err_m, part.pos_err_m, all.capacity);
-  cut(all.ori_err_rad, part.ori_err_rad, all.capacity);
-  cut(all.count, part.count, 1);
-  cut(all.outcome, part.outcome, 1);
-  if (!all.stats.empty()) cut(all.stats, part.stats, 1);
-  return part;
-}
-
 class DeterminismOf : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Isas, DeterminismOf, testing::ValuesIn(available_isas()), [](const auto& info) {
   std::string name = info.param;

@@ -134,4 +134,20 @@ struct PolishParams {
   u32 ticket;
 };
 
+// Of rows of the open-world programs, which are free for sure: one thread a row.
+struct JudgeParams {
+  CollisionParams collision;
+  u32 count;
+  // Per target, as the polish left them. Outcome kRetry: not for sure.
+  const double* q;
+  const float* hit_q;
+  const int* hit_job;
+  unsigned char* outcome;
+  double little_moved;  // as kLittleMoved in solver/worker.hpp
+  u32* retry;           // those targets; null: not wanted
+  u32* counters;        // as PolishParams
+  Mailbox* mailbox;
+  u32 ticket;
+};
+
 }  // namespace hjcdik::cuda

@@ -1,10 +1,11 @@
-// The GPU programs of one robot: NVRTC compiles this text with the robot's chain in "robot.h". Defined ahead of
-// it, HJCDIK_COARSE_SEARCH adds the coarse search, and HJCDIK_COLLISION makes the program that judges what it
-// finds.
+// The GPU programs of one robot: NVRTC compiles this text with the robot's chain in "robot.h". Defined ahead
+// of it, HJCDIK_COARSE_SEARCH adds the coarse search, and HJCDIK_COLLISION makes the program that judges what
+// it finds.
 #include "core/collision.h"
 #include "core/coordinate_descent.h"
 #include "core/levenberg_marquardt.h"
 #include "core/random.h"
+#include "core/row_judge.h"
 #include "core/self_motion.h"
 #include "core/target.h"
 #include "cuda/kernels/params.h"
@@ -103,8 +104,8 @@ struct Clearances {
   float self, world;  // the world's less the margin
 };
 
-// carrying_frames of the configuration in lane `owner`, by the warp: a joint's sine and cosine in a lane each, and
-// then a row of the frames in each of three lanes, since rows do not mix.
+// carrying_frames of the configuration in lane `owner`, by the warp: a joint's sine and cosine in a lane
+// each, and then a row of the frames in each of three lanes, since rows do not mix.
 __device__ void carrying_frames_of(int owner, const float* q, Frame<float>* frames) {
   const int lane = threadIdx.x & 31, row = lane % 3;
   float angle = 0, slide = 0;
@@ -150,9 +151,21 @@ __device__ __noinline__ Clearances judge(WarpTeam::Memory& memory, const Collisi
   const float interest = kInterest + c.worlds.worlds[world].slack, margin = float(c.margin);
   float self = interest;
   if (c.self) self = team.smallest(self_clearance(team, table, interest));
-  const float outside = team.smallest(world_clearance(team, table, c.worlds, world, interest + margin)) - margin;
+  const float outside =
+      team.smallest(world_clearance(team, table, c.worlds, world, interest + margin)) - margin;
   __syncwarp();
   return {self, outside};
+}
+
+// No sphere moved farther than this between a hit of the search and its polished row, m.
+__device__ double moved_by_polish(const CollisionParams& c, const double* q, const float* hit) {
+  double moved = 0;
+  HJCDIK_UNROLL
+  for (int i = 0; i < kDof; i++) {
+    const double d = abs(q[i] - double(hit[i])), turn = 6.28318530717958647693;
+    moved += chain_f64.joint[i].prismatic ? d : c.lever * abs(d - turn * round(d / turn));
+  }
+  return moved;
 }
 
 // Whether a polished hit is free in float64, by one thread: rarely called.
@@ -370,7 +383,8 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
           levenberg_marquardt_step<kDof>(chain_f32, start, weights, q, next, axes, along, moved);
       distance = report.distance;
       angle = report.angle;
-      at_target = distance < kNearEnough * p.position_tolerance && angle < kNearEnough * p.orientation_tolerance;
+      at_target =
+          distance < kNearEnough * p.position_tolerance && angle < kNearEnough * p.orientation_tolerance;
       bool hold = false, way_ends = false;
       if (!walking) {
         hold = (distance < p.position_tolerance && angle < p.orientation_tolerance) ||
@@ -406,8 +420,8 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
       over |= way_ends && back;
       turn_back = way_ends && !back;
     }
-    // Configurations are judged in key order, by the whole warp: what comes behind one that is free need not be
-    // judged at all. (With `job_q` every job counts.)
+    // Configurations are judged in key order, by the whole warp: what comes behind one that is free need not
+    // be judged at all. (With `job_q` every job counts.)
     while (__any_sync(kAll, pending)) {
       const bool open = active && !over && !done;
       const bool found = reduce_min(done ? job : kNone, p.group) != kNone;
@@ -425,8 +439,7 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
         clearance[0] = c.self;
         clearance[1] = c.world;
         const float slack = p.collision.worlds.worlds[world].slack;
-        // As in cpu/lanes.cpp: what touches may be refused after the polish, and then its walk is needed.
-        const bool free = ::fminf(c.self, c.world) >= -slack - (walk_job ? 0.0f : kSureDepth);
+        const bool free = ::fminf(c.self, c.world) >= -slack;
         if (walking) {
           done = free;
           stepping = !free && --points > 0;
@@ -571,6 +584,22 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_search(const SearchP
   }
 }
 
+// The last block of a solve's last kernel sets the counters back to zero, and tells the host.
+__device__ void finish(u32* counters, Mailbox* mailbox, u32 ticket) {
+  if (counters == nullptr) return;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  if (gridDim.x > 1) {
+    __threadfence_system();
+    if (atomicAdd(counters + kBlocksDone, 1u) + 1 != gridDim.x) return;
+  }
+  const u32 retries = *(volatile u32*)(counters + kRetryCount);
+  for (int i = 0; i < kCounters; i++) counters[i] = 0;
+  if (mailbox == nullptr) return;
+  __threadfence_system();
+  *(volatile unsigned long long*)mailbox = (unsigned long long)ticket << 32 | retries;
+}
+
 // Puts joints that may be a turn away at the equivalent nearest to mid-range (solver/select.cpp).
 __device__ void nearest_to_middle(double* q) {
   HJCDIK_UNROLL
@@ -648,12 +677,7 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_polish(const PolishP
       const int world = p.collision.world_at(r);
       if (confirmed && p.hit_job[r] != kNoHit) {
         // What the search saw stands, unless the polish may have changed it or float32 cannot tell.
-        double moved = 0;
-        HJCDIK_UNROLL
-        for (int i = 0; i < kDof; i++) {
-          const double d = abs(q[i] - double(p.hit_q[(long long)r * kDof + i])), turn = 6.28318530717958647693;
-          moved += chain_f64.joint[i].prismatic ? d : p.collision.lever * abs(d - turn * round(d / turn));
-        }
+        const double moved = moved_by_polish(p.collision, q, p.hit_q + (long long)r * kDof);
         if (!(p.hit_clearance[r] > moved + p.collision.worlds.worlds[world].slack))
           confirmed = is_free_f64(q, p.collision, world);
       }
@@ -676,18 +700,44 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_polish(const PolishP
       p.angle[r] = e.angle;
     }
   }
-  if (p.counters == nullptr) return;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  if (gridDim.x > 1) {
-    __threadfence_system();
-    if (atomicAdd(p.counters + kBlocksDone, 1u) + 1 != gridDim.x) return;
-  }
-  const u32 retries = *(volatile u32*)(p.counters + kRetryCount);
-  for (int i = 0; i < kCounters; i++) p.counters[i] = 0;
-  if (p.mailbox == nullptr) return;
-  __threadfence_system();
-  *(volatile unsigned long long*)p.mailbox = (unsigned long long)p.ticket << 32 | retries;
+  finish(p.counters, p.mailbox, p.ticket);
 }
+
+#ifdef HJCDIK_COLLISION
+struct AnyThread {
+  __device__ bool operator()(bool mask) const { return __any_sync(kAll, mask); }
+};
+
+extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_judge(const JudgeParams p) {
+  const u32 r = blockIdx.x * blockDim.x + threadIdx.x;
+  double wide[kDof];
+  float q[kDof];
+  bool wanted = r < p.count && p.outcome[r] != 2;  // 2: no pose at all
+  bool sure = wanted && p.outcome[r] == 0 && p.hit_job[r] >= 0 && p.hit_job[r] < kWalkBlock;
+  for (int i = 0; i < kDof; i++) {
+    wide[i] = sure ? p.q[(long long)r * kDof + i] : 0.0;
+    q[i] = sure ? p.hit_q[(long long)r * kDof + i] : 0.0f;
+  }
+  sure = sure && moved_by_polish(p.collision, wide, p.hit_q + (long long)r * kDof) < p.little_moved;
+  const SphereTable<float> table = robot::spheres_f32();
+  RowJudge<float, robot::spheres, kDof, AnyThread> judge(table, p.collision.worlds, float(p.collision.margin),
+                                                         float(p.little_moved), p.collision.self, AnyThread{});
+  judge.template place<kDof>(chain_f32, q);
+  // The warp goes through its worlds together; mostly there is one.
+  const int world = sure ? p.collision.world_at(r) : 0;
+  for (u32 left = __ballot_sync(kAll, sure); left != 0;) {
+    const int at = __shfl_sync(kAll, world, __ffs(int(left)) - 1);
+    const bool mine = (left >> (threadIdx.x & 31) & 1) != 0 && world == at;
+    const bool free = judge.free_rows(at, mine);
+    if (mine) sure = free;
+    left &= ~__ballot_sync(kAll, mine);
+  }
+  if (wanted && !sure) {
+    p.outcome[r] = kRetry;
+    if (p.retry != nullptr) p.retry[atomicAdd(p.counters + kRetryCount, 1u)] = r;
+  }
+  finish(p.counters, p.mailbox, p.ticket);
+}
+#endif
 
 }  // namespace hjcdik::cuda
