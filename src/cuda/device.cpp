@@ -205,7 +205,7 @@ class Shared {
 
 // The stored image of one target; nothing where there is none.
 std::optional<Image> stored(const std::string& folder, const std::string& key, bool packaged) {
-  auto entry = store::read(folder, key);
+  auto entry = store::read(folder, key, !packaged);
   if (!entry) return std::nullopt;
   return Image{key, std::move(entry->compiler), std::move(entry->image),
                packaged ? "" : store::program_path(folder, key)};

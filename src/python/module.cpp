@@ -346,7 +346,7 @@ bool has_program(const Robot& robot, bool coarse, bool collision, int major, int
 // Whether the store has it, whole.
 bool is_stored(const std::string& folder, const std::string& key) {
   const nb::gil_scoped_release release;
-  return store::read(folder, key).has_value();
+  return store::read(folder, key, false).has_value();
 }
 
 using BuildRow = std::tuple<std::string, std::vector<std::string>, std::string>;

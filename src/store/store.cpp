@@ -305,10 +305,10 @@ std::string program_path(const std::string& folder, const std::string& key) {
   return (programs(folder) / (key + ".bin")).string();
 }
 
-std::optional<Entry> read(const std::string& folder, const std::string& key) {
+std::optional<Entry> read(const std::string& folder, const std::string& key, bool use) {
   if (folder.empty()) return std::nullopt;
   const std::string path = program_path(folder, key);
-  const auto text = read_whole(path, true);
+  const auto text = read_whole(path, use);
   if (!text) {
     if (errno != ENOENT) note("the stored program " + path + " cannot be read: " + message_of(errno));
     return std::nullopt;

@@ -36,8 +36,9 @@ struct Entry {
 std::string program_path(const std::string& folder, const std::string& key);
 
 // Nothing where there is no entry of this key, or it cannot be read or is damaged; the latter two leave a
-// note. A damaged entry stays until it is replaced: whoever removed it might hit its whole successor.
-std::optional<Entry> read(const std::string& folder, const std::string& key);
+// note. A damaged entry stays until it is replaced: whoever removed it might hit its whole successor. `use`:
+// counts as a use of it for the sweep, which changes the file's time.
+std::optional<Entry> read(const std::string& folder, const std::string& key, bool use = true);
 
 // False with the reason in `problem`, if given, where the folder cannot be written. Sweeps.
 bool publish(const std::string& folder, const std::string& key, const Entry& entry,

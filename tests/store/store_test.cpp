@@ -386,6 +386,7 @@ TEST_F(Sweep, removes_what_was_unused_for_longest) {
   sweep(folder, 0, 0);  // no limit
   EXPECT_EQ(there(keys), "111111");
   EXPECT_TRUE(read(folder, keys[1]));  // counts as use
+  EXPECT_TRUE(read(folder, keys[0], false));
   sweep(folder, 4900, 0);
   EXPECT_EQ(there(keys), "010111");
   sweep(folder, 1, 0);
