@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import hjcdik
 import support
+from fakes import compile_fakes
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -63,3 +64,19 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         return "cuda"
     monkeypatch.setenv("HJCDIK_ISA", request.param)
     return "cpu"
+
+
+@pytest.fixture(scope="session")
+def fakes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The fake libraries by name."""
+    return compile_fakes(tmp_path_factory.mktemp("fakes"))
+
+
+@pytest.fixture
+def fake_gpu(fakes: dict[str, Path], tmp_path: Path) -> dict[str, str | Path]:
+    """The environment of a program that sees the fake GPU and has a cache of its own."""
+    return {
+        "HJCDIK_LIBCUDA": fakes["driver"],
+        "HJCDIK_NVRTC": fakes["nvrtc"],
+        "HJCDIK_CACHE_DIR": tmp_path / "cache",
+    }

@@ -83,6 +83,11 @@ struct SolverOptions {
   int threads = 0;
   // "" (HJCDIK_ISA, else the best the CPU has), "x86-64", "avx2", "avx512".
   std::string isa;
+  // Folder of compiled GPU programs; "": HJCDIK_CACHE_DIR, else ~/.cache/hjcdik (docs/builds.md).
+  std::string cache_dir;
+  // Whether a GPU program that is not stored is compiled, now or by the first solve that needs it. If not,
+  // BuildError is thrown for it. The CPU needs none.
+  bool allow_build = true;
 };
 
 // What the search costs at most, per target: candidates x starts x iterations.
@@ -111,6 +116,8 @@ class Solver {
   const std::string& isa() const noexcept;
   // Version of the NVRTC that made the GPU program; empty on the CPU.
   const std::string& compiler() const noexcept;
+  // File of the GPU program; empty on the CPU, and where the program comes with the package or is not stored.
+  const std::string& program_path() const noexcept;
   // Why a solver that was left the choice of its device (SolverOptions::device "") is on the CPU.
   const std::string& gpu_refusal() const noexcept;
   int threads() const noexcept;
@@ -157,6 +164,10 @@ class Solver {
 
 // What is missing for solving on a GPU, and how to get it; empty where nothing is.
 std::string gpu_problem();
+
+// What the store of GPU programs had to say since the last call, a sentence each: damaged entries, which are
+// never used, and folders that cannot be written, which only cost time.
+std::vector<std::string> take_store_notes();
 
 // The GPUs that the driver sees, by index; none where it cannot be used.
 std::vector<std::string> gpu_names();

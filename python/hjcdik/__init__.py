@@ -14,8 +14,11 @@ The package logs to ``logging.getLogger("hjcdik")`` and is silent by default.
 """
 
 import logging
+from contextlib import suppress
+from pathlib import Path
 
 from hjcdik import _core, worlds
+from hjcdik._builds import Artifact, build, list_builds, load
 from hjcdik._check import CheckResult
 from hjcdik._errors import BuildError, DeviceError, ModelError, SolveError
 from hjcdik._info import Info, build_info, preset_urdf, presets, sphere_presets
@@ -24,7 +27,7 @@ from hjcdik._result import Result, Stats, TargetResult
 from hjcdik._solver import Solver
 from hjcdik._world import world_arrays
 
-_BINDING_ABI = 4
+_BINDING_ABI = 5
 if _core.BINDING_ABI != _BINDING_ABI:
     raise ImportError(
         f"hjcdik's extension module {_core.__file__} has interface {_core.BINDING_ABI} but the package "
@@ -34,6 +37,7 @@ if _core.BINDING_ABI != _BINDING_ABI:
 __version__: str = _core.VERSION
 
 __all__ = [
+    "Artifact",
     "BuildError",
     "CheckResult",
     "DeviceError",
@@ -45,7 +49,10 @@ __all__ = [
     "Stats",
     "TargetResult",
     "__version__",
+    "build",
     "build_info",
+    "list_builds",
+    "load",
     "pose_xyzw",
     "preset_urdf",
     "presets",
@@ -55,3 +62,9 @@ __all__ = [
 ]
 
 logging.getLogger("hjcdik").addHandler(logging.NullHandler())
+
+# The GPU programs of the packaged robots, where this installation has them.
+_STORE = Path(__file__).parent / "_store"
+if _STORE.is_dir():
+    with suppress(TypeError):  # a path that is not UTF-8
+        _core.set_packaged_store(str(_STORE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -43,6 +44,17 @@ def compiler_folders(entries: Iterable[str]) -> list[str]:
                 folder = str(library.parent)
                 versions[folder] = max(int(number[1]), versions.get(folder, 0))
     return sorted(versions, key=lambda folder: -versions[folder])
+
+
+def log_store_notes() -> None:
+    """Logs what the store of GPU programs has to say, such as of a damaged entry."""
+    for note in _core.take_store_notes():
+        _log.warning("%s", note)
+
+
+def cpu_count() -> int:
+    """CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @functools.cache

@@ -61,7 +61,8 @@ class Info:
         isa: the CPU's instruction set in use: "x86-64", "avx2" or "avx512"; "" on a GPU.
         threads: CPU threads at most; on a GPU those that move its data.
         max_batch_size: the largest ``batch_size`` of a solve.
-        artifact: path of a stored build; None where nothing was built.
+        artifact: in the store, the file of a prepared build, else of the GPU program that was compiled for
+            this robot; None for the packaged robot, and where nothing had to be compiled.
         joint_names: names of the joints in q.
         joint_types: "revolute", "continuous" or "prismatic".
         joint_units: "rad", or "m" for a prismatic joint.
@@ -114,7 +115,7 @@ def joint_columns(robot: _core.Robot) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def make_info(robot: _core.Robot, solver: _core.Solver, spheres: str) -> Info:
+def make_info(robot: _core.Robot, solver: _core.Solver, spheres: str, artifact: str | None) -> Info:
     """`spheres`: the name of the model, if it has one."""
     links = tuple(robot.collision_links)
     return Info(
@@ -130,7 +131,7 @@ def make_info(robot: _core.Robot, solver: _core.Solver, spheres: str) -> Info:
         isa=solver.isa if solver.device == "cpu" else "",
         threads=solver.threads,
         max_batch_size=_core.max_batch_size(),
-        artifact=None,
+        artifact=artifact,
         locked_joints=FrozenMapping(robot.locked_joints),
         spheres=spheres if links else "",
         collision_links=links,

@@ -7,16 +7,25 @@ import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, NamedTuple, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from hjcdik import _check, _core, _devices, _inputs, _world
+from hjcdik import _builds, _check, _core, _devices, _inputs, _world
 from hjcdik._check import CheckResult
-from hjcdik._info import Info, make_info
+from hjcdik._errors import BuildError
+from hjcdik._info import PACKAGED_ROBOT, Info, make_info
 from hjcdik._result import STATS_DTYPE, Result, Stats
-from hjcdik._sources import RobotArguments, Source, find_robot, find_spheres, find_srdf
+from hjcdik._sources import (
+    RobotArguments,
+    Source,
+    find_robot,
+    find_spheres,
+    find_srdf,
+    locked,
+    refuse_spheres,
+)
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Configurations: TypeAlias = "npt.ArrayLike | Mapping[str, float]"
@@ -44,6 +53,15 @@ _INT32_MAX = 2**31 - 1
 _log = logging.getLogger("hjcdik")
 
 
+class _Store(NamedTuple):
+    """Where a solver's GPU programs are kept."""
+
+    folder: str  # "": the default one
+    allow_build: bool
+    name: str | None = None  # of the prepared build that it is made from
+    artifact: str | None = None  # its file
+
+
 class Solver:
     """Inverse kinematics of one robot on one device.
 
@@ -52,8 +70,9 @@ class Solver:
     carried along.
 
     Args:
-        robot: one of ``hjcdik.presets()`` (None: "panda"), the path of a URDF, or a URDF's text (anything
-            that starts with "<").
+        robot: one of ``hjcdik.presets()`` (None: "panda"), the path of a URDF, a URDF's text (anything
+            that starts with "<"), or the name of a prepared build (``hjcdik.build``), which is complete: the
+            other arguments about the robot are not for it.
         ee_link: the end effector: the name of a link, or of a fixed joint (then its child link). Needed for
             a URDF; a preset has its own.
         spheres: collision spheres: one of ``hjcdik.sphere_presets()``, or the path or the text of a spherized
@@ -63,8 +82,11 @@ class Solver:
         device: "cpu", a GPU as "cuda:1" or the number 1, or "cuda", the current GPU: the one whose context is
             current on this thread, else the first. None is the current GPU where there is a usable one, else
             the CPU; the log says why. Fixed from then on: ``info.device`` names it.
-        allow_build: reserved for stored builds.
-        cache_dir: reserved for stored builds. Compiled GPU programs are kept in HJCDIK_CACHE_DIR.
+        allow_build: whether a GPU program that is not stored is compiled, now or at the first solve that
+            needs it. With False a GPU takes stored programs only, those of just this robot, tool and spheres,
+            and needs no compiler. The CPU needs no program and takes any robot.
+        cache_dir: folder of stored programs and builds; None is HJCDIK_CACHE_DIR, else
+            GRID_RBD_CACHE_DIR/consumers/hjcdik, else XDG_CACHE_HOME/hjcdik, else ~/.cache/hjcdik.
         locked_joints: joints held at a value (rad or m) by name, on the chain or off it. Moving joints off
             the chain that are not named are held at 0, put into their limits.
         threads: CPU threads at most; None takes HJCDIK_NUM_THREADS, else what the process may use.
@@ -77,7 +99,9 @@ class Solver:
             element.
         ValueError: for an unknown robot name or a bad argument.
         DeviceError: (a RuntimeError) for a device that cannot be used here.
-        BuildError: (a RuntimeError) if the robot's GPU program cannot be compiled.
+        BuildError: (a RuntimeError) if the robot's GPU program cannot be compiled, or may not be and is not
+            stored; then the message names the command that prepares it. Also for a prepared build that is
+            damaged or of another version's form.
     """
 
     __slots__ = (
@@ -108,38 +132,61 @@ class Solver:
             raise ValueError(f"ee_link must be the name of a link or of a fixed joint, not {ee_link!r}")
         if ee_link == "":
             raise ValueError("ee_link must not be empty")
-        _inputs.flag(allow_build, "allow_build")
-        if cache_dir is not None:
-            os.fspath(cache_dir)
+        allow_build = _inputs.flag(allow_build, "allow_build")
+        folder = _builds.folder_of(cache_dir)
         device_name = _device_name(device)
         thread_count = 0 if threads is None else _inputs.integer(threads, "threads", 1, _INT32_MAX)
+        prepared = _builds.find_prepared(robot, folder)
+        if prepared is not None:
+            artifact = prepared.artifact
+            _builds.refuse_others(artifact, ee_link, spheres, srdf, locked_joints, check_base)
+            store = _Store(folder, allow_build, artifact.name, str(artifact.path))
+            self._bind(prepared.arguments, device_name, thread_count, store)
+            return
         preset, urdf, name = find_robot(robot)
         if preset and spheres is not None:
-            _refuse_spheres(preset, ee_link, spheres)
+            refuse_spheres(preset, ee_link, spheres)
         arguments = RobotArguments(
             preset=preset,
             urdf=urdf,
             name=name,
             ee_link=_inputs.text(ee_link or "", "ee_link"),
-            locked_joints=_locked(locked_joints),
+            locked_joints=locked(locked_joints),
             spheres=find_spheres(spheres),
             srdf=find_srdf(srdf),
             check_base=_inputs.flag(check_base, "check_base"),
         )
-        self._bind(arguments, device_name, thread_count)
+        self._bind(arguments, device_name, thread_count, _Store(folder, allow_build))
 
-    def _bind(self, arguments: RobotArguments, device: str, threads: int) -> None:
+    def _bind(self, arguments: RobotArguments, device: str, threads: int, store: _Store) -> None:
         self._robot = arguments.make()
         if device != "cpu":
             _devices.find_compilers()
-        self._core = _core.Solver(robot=self._robot, device=device, threads=threads, isa="")
+        try:
+            self._core = _core.Solver(
+                robot=self._robot,
+                device=device,
+                threads=threads,
+                isa="",
+                cache_dir=store.folder,
+                allow_build=store.allow_build,
+            )
+        except BuildError as error:
+            if store.allow_build:
+                raise
+            raise _builds.refusal(arguments, store.name, store.folder, error) from None
+        finally:
+            _devices.log_store_notes()
         if self._core.gpu_refusal:
             _devices.explain_refusal(self._core.gpu_refusal)
-        self._info = make_info(self._robot, self._core, arguments.sphere_model())
+        artifact = store.artifact
+        if artifact is None and arguments.preset != PACKAGED_ROBOT:
+            artifact = self._core.program_path or None
+        self._info = make_info(self._robot, self._core, arguments.sphere_model(), artifact)
         self._dof = self._info.dof
         self._max_batch_size = self._info.max_batch_size
         self._default_collision = _COLLISION_MODES["hard"] if self._info.collision_enabled else _OPEN_WORLD
-        self._arguments = (arguments, device, threads)
+        self._arguments = (arguments, device, threads, store)
         self._setting_worlds = threading.Lock()
         self._worlds: tuple[_world.World, ...]
         self.clear_world()
@@ -508,15 +555,6 @@ class Solver:
         return f"<Solver of {info.robot!r}: {info.dof} joints, {frames}, on {info.device}>"
 
 
-def _refuse_spheres(preset: str, ee_link: str | None, spheres: Any) -> None:
-    tool = ee_link or next(tool for name, tool, _ in _core.presets() if name == preset)
-    shown = repr(spheres) if isinstance(spheres, str) and len(spheres) < 80 else "..."
-    raise ValueError(
-        f"spheres must be None for the packaged robot {preset!r}, which is complete; for another sphere "
-        f"model take its URDF: Solver(hjcdik.preset_urdf({preset!r}), ee_link={tool!r}, spheres={shown})"
-    )
-
-
 def _device_name(device: Any) -> str:
     if device is None:
         return ""
@@ -527,19 +565,6 @@ def _device_name(device: Any) -> str:
     if isinstance(device, (list, tuple)):
         raise ValueError("device as a list is reserved for several GPUs, not supported yet; pass one")
     return f"cuda:{_inputs.integer(device, 'device', 0)}"
-
-
-def _locked(locked_joints: Mapping[str, float] | None) -> dict[str, float]:
-    if locked_joints is None:
-        return {}
-    if not isinstance(locked_joints, Mapping):
-        raise ValueError(f"locked_joints must map joint names to values, not {locked_joints!r}")
-    locked = {}
-    for joint, value in locked_joints.items():
-        if not isinstance(joint, str):
-            raise ValueError(f"locked_joints: {joint!r} is not the name of a joint")
-        locked[_inputs.text(joint, "locked_joints")] = _inputs.number(value, f"locked_joints[{joint!r}]")
-    return locked
 
 
 def _choice(value: Any, name: str, choices: Mapping[str, int]) -> int:
@@ -559,10 +584,10 @@ def _collision_options(mode: int, collision_margin_m: Any, self_collision: Any) 
 
 
 def _rebuild(
-    arguments: RobotArguments, device: str, threads: int, worlds: tuple[dict[str, Any], ...]
+    arguments: RobotArguments, device: str, threads: int, store: _Store, worlds: tuple[dict[str, Any], ...]
 ) -> Solver:
     solver = Solver.__new__(Solver)
-    solver._bind(arguments, device, threads)
+    solver._bind(arguments, device, threads, store)
     if solver.info.collision_enabled:
         solver.set_worlds(worlds)
     return solver

@@ -6,9 +6,9 @@ import difflib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, NoReturn, TypeAlias
 
-from hjcdik import _core
+from hjcdik import _core, _inputs
 from hjcdik._errors import ModelError
 from hjcdik._info import PACKAGED_ROBOT, presets, sphere_presets
 
@@ -16,7 +16,7 @@ Source: TypeAlias = "str | os.PathLike[str]"
 
 _LARGEST_FILE = 64 * 2**20  # bytes
 _BLANKS = "\ufeff \t\r\n"
-_STRING = "<string>"
+STRING = "<string>"
 
 
 class Description(NamedTuple):
@@ -70,7 +70,7 @@ def find_robot(robot: Source | None) -> tuple[str, bytes | None, str]:
         raise ValueError(f"robot must be the name of a preset, a URDF's path or its text, not {robot!r}")
     if isinstance(robot, str):
         if robot.lstrip(_BLANKS).startswith("<"):
-            return "", robot.encode(errors="surrogatepass"), _STRING
+            return "", robot.encode(errors="surrogatepass"), STRING
         known = presets()
         if robot in known:
             return robot, None, ""
@@ -88,7 +88,7 @@ def find_spheres(spheres: Source | None) -> Description:
         )
     if isinstance(spheres, str):
         if _is_text(spheres, "<{"):
-            return Description(spheres.encode(errors="surrogatepass"), _STRING)
+            return Description(spheres.encode(errors="surrogatepass"), STRING)
         known = sphere_presets()
         if spheres in known:
             return Description(spheres.encode(), spheres)
@@ -102,8 +102,40 @@ def find_srdf(srdf: Source | None) -> Description:
     if not isinstance(srdf, (str, os.PathLike)):
         raise ValueError(f"srdf must be the path or text of an SRDF, not {srdf!r}")
     if isinstance(srdf, str) and _is_text(srdf, "<"):
-        return Description(srdf.encode(errors="surrogatepass"), _STRING)
+        return Description(srdf.encode(errors="surrogatepass"), STRING)
     return _read_text(srdf, "an SRDF", "<")
+
+
+def is_name(robot: str, suffixes: tuple[str, ...]) -> bool:
+    """Whether it can only be meant as a name: no text, no path, and no file that is there."""
+    return not (
+        _is_text(robot, "<")
+        or os.path.basename(robot) != robot
+        or robot.lower().endswith(suffixes)
+        or os.path.isfile(robot)
+    )
+
+
+def locked(locked_joints: Mapping[str, float] | None) -> dict[str, float]:
+    if locked_joints is None:
+        return {}
+    if not isinstance(locked_joints, Mapping):
+        raise ValueError(f"locked_joints must map joint names to values, not {locked_joints!r}")
+    values = {}
+    for joint, value in locked_joints.items():
+        if not isinstance(joint, str):
+            raise ValueError(f"locked_joints: {joint!r} is not the name of a joint")
+        values[_inputs.text(joint, "locked_joints")] = _inputs.number(value, f"locked_joints[{joint!r}]")
+    return values
+
+
+def refuse_spheres(preset: str, ee_link: str | None, spheres: object) -> NoReturn:
+    tool = ee_link or next(tool for name, tool, _ in _core.presets() if name == preset)
+    shown = repr(spheres) if isinstance(spheres, str) and len(spheres) < 80 else "..."
+    raise ValueError(
+        f"spheres must be None for the packaged robot {preset!r}, which is complete; for another sphere "
+        f"model take its URDF: Solver(hjcdik.preset_urdf({preset!r}), ee_link={tool!r}, spheres={shown})"
+    )
 
 
 def _is_text(text: str, beginnings: str) -> bool:
@@ -114,10 +146,17 @@ def _refuse_unknown(name: str, what: str, known: Sequence[str], suffixes: tuple[
     """Raises unless `name` can be meant as a path."""
     if os.path.basename(name) != name or name.endswith(suffixes) or os.path.exists(name):
         return
-    near = difflib.get_close_matches(name.lower(), known, 1, 0.5)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise ValueError(
-        f"unknown {what} {name!r}{hint}: neither a file nor one of the presets {', '.join(known)}"
+    raise ValueError(unknown(name, what, known))
+
+
+def unknown(name: str, what: str, known: Sequence[str], builds: Sequence[str] = ()) -> str:
+    """The message for a name that nothing has."""
+    spellings = {candidate.lower(): candidate for candidate in (*known, *builds)}
+    near = difflib.get_close_matches(name.lower(), spellings, 1, 0.5)
+    hint = f" (did you mean {spellings[near[0]]!r}?)" if near else ""
+    prepared = f", nor one of the prepared builds {', '.join(builds)}" if builds else ""
+    return (
+        f"unknown {what} {name!r}{hint}: neither a file nor one of the presets {', '.join(known)}{prepared}"
     )
 
 

@@ -1,4 +1,8 @@
-"""The ``hjcdik`` command: information on robots, and solves from the command line."""
+"""The ``hjcdik`` command: information on robots, and solves from the command line.
+
+Other commands come from modules of their own, each with a function ``add_commands(commands)`` that adds
+parsers which set ``run`` to a function of the parsed options that returns the exit code.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 import hjcdik
-from hjcdik import _core, _devices, _inputs, _world, worlds
+from hjcdik import _builds, _cli_builds, _core, _devices, _inputs, _world, worlds
+from hjcdik._terminal import print_table, progress_bar
 
 SOLVED, UNSOLVED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
@@ -38,6 +43,8 @@ _COLUMN = re.compile(
 )
 _NEGATIVE_NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|-inf|-nan", re.IGNORECASE)
 
+_COMMAND_MODULES = (_cli_builds,)
+
 _Rows: TypeAlias = npt.NDArray[np.float64]
 
 _EPILOG = """\
@@ -50,7 +57,8 @@ exit codes of solve:
 environment:
   HJCDIK_NUM_THREADS  CPU threads at most, where --threads is not given
   HJCDIK_ISA          instruction set to use: x86-64, avx2 or avx512 (default: the best this CPU has)
-  HJCDIK_CACHE_DIR    folder of compiled GPU programs (default: ~/.cache/hjcdik)
+  HJCDIK_CACHE_DIR    folder of builds and compiled GPU programs (default: ~/.cache/hjcdik)
+  HJCDIK_CACHE_LIMIT_MB  size above which unnamed programs are removed from it, oldest first (default: 1024)
   HJCDIK_NVRTC        file of NVIDIA's run-time compiler, where it is not found
   HJCDIK_LIBCUDA      file of the CUDA driver library, likewise
 """
@@ -68,7 +76,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     # argparse takes "-1e-3" for an option, but nothing that contains a blank.
     arguments = [f" {a}" if _NEGATIVE_NUMBER.fullmatch(a) else a for a in arguments]
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks what could come next
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
+    options = parser.parse_args(arguments)
     log = logging.StreamHandler()
     log.setFormatter(logging.Formatter("hjcdik: %(levelname)s: %(message)s"))
     logger = logging.getLogger("hjcdik")
@@ -171,11 +184,26 @@ def _parser() -> argparse.ArgumentParser:
         "--output", metavar="FILE", help="write the rows to a file: .csv, .json, or .npy (q only, NaN-padded)"
     )
     solve.set_defaults(run=_solve)
+
+    for module in _COMMAND_MODULES:
+        module.add_commands(commands)
+
+    completion = commands.add_parser(
+        "completion",
+        help="print what makes a shell complete this command's arguments",
+        description='In bash: eval "$(hjcdik completion bash)", such as in ~/.bashrc.',
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh", "powershell"))
+    completion.add_argument("--json", action="store_true", help="print one JSON document")
+    completion.set_defaults(run=_completion)
     return parser
 
 
 def _add_robot(parser: argparse.ArgumentParser, **settings: Any) -> None:
-    parser.add_argument("robot", metavar="ROBOT", help="a preset's name or the path of a URDF", **settings)
+    robot = parser.add_argument(
+        "robot", metavar="ROBOT", help="a preset, a prepared build, or the path of a URDF", **settings
+    )
+    robot.completer = _cli_builds.robots  # type: ignore[attr-defined]
     parser.add_argument("--ee-link", metavar="NAME", help="the tool: a link, or a fixed joint")
     parser.add_argument(
         "--spheres",
@@ -189,6 +217,10 @@ def _add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", help='"cpu", "cuda" or "cuda:N" (default: the current GPU where it is usable, else "cpu")'
     )
+    parser.add_argument("--cache-dir", metavar="FOLDER", help="folder of builds and compiled GPU programs")
+    parser.add_argument(
+        "--no-build", action="store_true", help="on a GPU take prepared programs only, and compile nothing"
+    )
 
 
 # --- info and presets ---------------------------------------------------------------------------
@@ -199,7 +231,8 @@ def _info(options: argparse.Namespace) -> int:
     machine = {
         "gpus": _devices.gpu_names(),
         "gpu_problem": _devices.gpu_problem(),
-        "cache_folder": _core.store_folder(),
+        "cache_folder": _builds.folder_of(options.cache_dir) or _core.store_folder(),
+        "packaged_store": _core.packaged_store(),
     }
     if options.json:
         print(json.dumps({**_plain(dataclasses.asdict(info)), **machine}, indent=2))
@@ -216,14 +249,14 @@ def _info(options: argparse.Namespace) -> int:
             print(f"{name:21} {_words(value)}")
     print()
     joints = zip(info.joint_names, info.joint_types, info.joint_units, info.joint_limits, strict=True)
-    _print_table(
+    print_table(
         ("joint", "type", "lower", "upper", "unit"),
         [(name, kind, f"{low:.6g}", f"{high:.6g}", unit) for name, kind, unit, (low, high) in joints],
     )
     if info.collision_enabled:
         print()
         counts = Counter(info.sphere_links)
-        _print_table(
+        print_table(
             ("collision link", "spheres"), [(link, str(counts[link])) for link in info.collision_links]
         )
     return SOLVED
@@ -242,9 +275,9 @@ def _presets(options: argparse.Namespace) -> int:
             ]
         print(json.dumps(robots, indent=2))
     else:
-        _print_table(("preset", "tool link", "source"), rows)
+        print_table(("preset", "tool link", "source"), rows)
         print()
-        _print_table(("sphere model", "preset", "source"), models)
+        print_table(("sphere model", "preset", "source"), models)
     return SOLVED
 
 
@@ -268,7 +301,19 @@ def _solver(options: argparse.Namespace, threads: int | None = None) -> hjcdik.S
         srdf=options.srdf,
         device=options.device,
         threads=threads,
+        allow_build=not options.no_build,
+        cache_dir=options.cache_dir,
     )
+
+
+def _completion(options: argparse.Namespace) -> int:
+    try:
+        from argcomplete.shell_integration import shellcode
+    except ImportError:
+        raise _UsageError("shell completion needs argcomplete: pip install 'hjcdik[cli]'") from None
+    code = shellcode(["hjcdik"], shell=options.shell)
+    print(json.dumps({"shell": options.shell, "code": code}) if options.json else code)
+    return SOLVED
 
 
 # --- solve --------------------------------------------------------------------------------------
@@ -333,7 +378,7 @@ def _solve_in_slices(solver: hjcdik.Solver, targets: _Rows, options: argparse.Na
     if len(targets) <= slice_size or not sys.stderr.isatty():
         return solver.solve(targets, **settings)
     parts = []
-    with _progress(len(targets)) as advance:
+    with progress_bar("solving", len(targets)) as advance:
         for first in range(0, len(targets), slice_size):
             try:
                 parts.append(solver.solve(targets[first : first + slice_size], **settings))
@@ -341,30 +386,6 @@ def _solve_in_slices(solver: hjcdik.Solver, targets: _Rows, options: argparse.Na
                 return solver.solve(targets, **settings)  # raises too, with the index in the whole
             advance(len(parts[-1]))
     return hjcdik.Result._joined(parts)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr; yields the function that moves it on."""
-    try:
-        from rich.console import Console
-        from rich.progress import Progress
-    except ImportError:
-        done = 0
-
-        def advance(count: int) -> None:
-            nonlocal done
-            done += count
-            print(f"\rsolving {done}/{total} ({100 * done // total} %)", end="", file=sys.stderr, flush=True)
-
-        try:
-            yield advance
-        finally:
-            print(file=sys.stderr)
-        return
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("solving", total=total)
-        yield lambda count: progress.advance(task, count)
 
 
 # --- reading targets ----------------------------------------------------------------------------
@@ -589,28 +610,9 @@ def _print_rows(result: hjcdik.Result, solver: hjcdik.Solver) -> None:
             rows.append((str(i), target.outcome, "", "", ""))
         if len(rows) > _TABLE_ROWS:
             break
-    _print_table(("target", "outcome", "error mm", "error rad", f"q ({units})"), rows[:_TABLE_ROWS])
+    print_table(("target", "outcome", "error mm", "error rad", f"q ({units})"), rows[:_TABLE_ROWS])
     if len(rows) > _TABLE_ROWS:
         print("... (all rows: --json, or --output FILE)")
-
-
-def _print_table(header: tuple[str, ...], rows: Sequence[Sequence[str]]) -> None:
-    """A table, with the help of rich on a terminal where it is installed."""
-    if sys.stdout.isatty():
-        try:
-            from rich.console import Console
-            from rich.table import Table
-        except ImportError:
-            pass
-        else:
-            table = Table(*header)
-            for row in rows:
-                table.add_row(*row)
-            Console(highlight=False, markup=False).print(table)
-            return
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    for row in (header, *rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 if __name__ == "__main__":

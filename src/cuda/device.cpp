@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <future>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -53,6 +55,13 @@ std::string device_problem() try {
   return "";
 } catch (const DeviceError& error) {
   return error.what();
+}
+
+std::pair<int, int> architecture(int index) {
+  cuda::driver();
+  Device device(index < 0 ? current_index() : index);
+  device.inspect();
+  return {device.major(), device.minor()};
 }
 
 std::vector<std::string> device_names() {
@@ -133,69 +142,220 @@ Device::Scope::~Scope() {
   device_.driver_->CtxPopCurrent(&popped);
 }
 
-Image build_image(const model::Chain& chain, Variant variant, int major, int minor, int max_cuda_major,
-                  const std::string& folder, std::string* report) {
+std::string to_string(const Target& target) {
+  return (target.ptx ? "compute_" : "sm_") + std::to_string(10 * target.major + target.minor);
+}
+
+namespace {
+
+std::string definitions(Variant variant) {
+  return std::string(variant.coarse ? "#define HJCDIK_COARSE_SEARCH\n" : "") +
+         (variant.collision ? "#define HJCDIK_COLLISION\n" : "");
+}
+
+const std::string& sources_key() {
+  static const std::string key = [] {
+    std::vector<std::string_view> parts{kBuild};
+    parts.insert(parts.end(), std::begin(kCompileOptions), std::end(kCompileOptions));
+    for (int i = 0; i < embedded::gpu_sources_count; i++) {
+      parts.push_back(embedded::gpu_sources[i].name);
+      parts.push_back(embedded::gpu_sources[i].text);
+    }
+    return store::content_key(parts);
+  }();
+  return key;
+}
+
+// Runs one of the calls that give the same key at once; the others wait for its result.
+class Shared {
+ public:
+  std::shared_ptr<const Image> run(const std::string& key,
+                                   const std::function<std::shared_ptr<const Image>()>& work) {
+    std::promise<std::shared_ptr<const Image>> promise;
+    {
+      std::unique_lock lock(mutex_);
+      if (const auto running = running_.find(key); running != running_.end()) {
+        const auto result = running->second;
+        lock.unlock();
+        return result.get();
+      }
+      running_.emplace(key, promise.get_future().share());
+    }
+    // Waiting threads hold the future; those that come later look into the store.
+    const auto done = [&] {
+      std::lock_guard lock(mutex_);
+      running_.erase(key);
+    };
+    try {
+      auto image = work();
+      promise.set_value(image);
+      done();
+      return image;
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+      done();
+      throw;
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::shared_future<std::shared_ptr<const Image>>> running_;
+};
+
+// The stored image of one target; nothing where there is none.
+std::optional<Image> stored(const std::string& folder, const std::string& key, bool packaged) {
+  auto entry = store::read(folder, key, !packaged);
+  if (!entry) return std::nullopt;
+  return Image{key, std::move(entry->compiler), std::move(entry->image),
+               packaged ? "" : store::program_path(folder, key)};
+}
+
+}  // namespace
+
+std::string program_key(const model::Chain& chain, Variant variant, const Target& target) {
+  return store::content_key({sources_key(), definitions(variant), chain.header_text, to_string(target)});
+}
+
+bool each_stored(const model::Chain& chain, Variant variant, int major, int minor, bool ptx,
+                 const std::string& folder, const std::function<bool(Image&)>& take) {
+  std::vector<Target> targets;
+  for (int m = minor; m >= 0; m--) targets.push_back({major, m});
+  if (ptx) {
+    for (int version = 10 * major + minor; version >= 75; version--)
+      targets.push_back({version / 10, version % 10, true});
+  }
+  const std::string packaged = store::packaged_folder();
+  for (const Target& target : targets) {
+    const std::string key = program_key(chain, variant, target);
+    for (const bool is_packaged : {true, false}) {
+      auto image = stored(is_packaged ? packaged : folder, key, is_packaged);
+      if (image && take(*image)) return true;
+    }
+  }
+  return false;
+}
+
+Image compile_image(const model::Chain& chain, Variant variant, const Target& target, int max_cuda_major,
+                    std::string* report) {
   std::string source;
   std::vector<std::pair<std::string, std::string_view>> headers;
-  const std::string target = std::to_string(10 * major + minor);
-  const std::string definitions = std::string(variant.coarse ? "#define HJCDIK_COARSE_SEARCH\n" : "") +
-                                  (variant.collision ? "#define HJCDIK_COLLISION\n" : "");
-  std::vector<std::string_view> parts{kBuild, definitions, target, chain.header_text};
-  parts.insert(parts.end(), std::begin(kCompileOptions), std::end(kCompileOptions));
   for (int i = 0; i < embedded::gpu_sources_count; i++) {
     const auto& file = embedded::gpu_sources[i];
-    parts.push_back(file.name);
-    parts.push_back(file.text);
     if (file.name == kMainSource) {
-      source = definitions + std::string(file.text);
+      source = definitions(variant) + std::string(file.text);
     } else {
       headers.emplace_back(file.name, file.text);
     }
   }
   headers.emplace_back("robot.h", chain.header_text);
-  Image image;
-  image.key = store::content_key(parts);
-  if (auto entry = store::read(folder, image.key)) {
-    image.compiler = std::move(entry->compiler);
-    image.image = std::move(entry->image);
-    return image;
-  }
-  CompileResult result = compile(source, headers, major, minor, max_cuda_major, report);
-  image.compiler = std::move(result.compiler);
-  image.image = std::move(result.image);
-  image.compiled = true;
-  store::publish(folder, image.key, {image.compiler, image.image});
+  CompileResult result =
+      compile(source, headers, target.major, target.minor, max_cuda_major, report, target.ptx);
+  return {program_key(chain, variant, target), std::move(result.compiler), std::move(result.image), "", true};
+}
+
+Image build_image(const model::Chain& chain, Variant variant, const Target& target, int max_cuda_major,
+                  const std::string& folder, bool force, std::string* problem) {
+  static auto& shared = *new Shared;
+  const std::string key = program_key(chain, variant, target);
+  const auto work = [&]() -> std::shared_ptr<const Image> {
+    std::optional<Image> image;
+    if (!force) {
+      image = stored(folder, key, false);
+      if (image) return std::make_shared<const Image>(std::move(*image));
+      image = stored(store::packaged_folder(), key, true);
+    }
+    if (!image) image = compile_image(chain, variant, target, max_cuda_major);
+    std::string reason;
+    if (store::publish(folder, key, {image->compiler, image->image}, &reason)) {
+      image->path = store::program_path(folder, key);
+    } else if (problem != nullptr) {
+      *problem = reason;
+    } else {
+      store::note("the compiled program of a robot cannot be kept, and is compiled again next time: " +
+                  reason);
+    }
+    return std::make_shared<const Image>(std::move(*image));
+  };
+  Image image = *shared.run(folder + '\0' + key + (force ? "!" : ""), work);
+  if (image.path.empty() && problem != nullptr && problem->empty()) *problem = "the store cannot be written";
   return image;
 }
 
-std::shared_ptr<const Program> Program::get(const std::shared_ptr<Device>& device, const model::Chain& chain,
-                                            Variant variant) {
+namespace {
+
+// For one robot, variant, GPU and store: built once, while others wait for it alone.
+struct Slot {
+  std::mutex mutex;
+  std::weak_ptr<const Program> program;
+};
+
+std::shared_ptr<Slot> slot_of(const std::tuple<int, Variant, StoreAccess, std::string>& key) {
   static std::mutex mutex;
-  static auto& programs = *new std::map<std::tuple<int, Variant, std::string>, std::weak_ptr<const Program>>;
-  // One build at a time: a second solver of the same robot waits for the first one's.
+  static auto& slots =
+      *new std::map<std::tuple<int, Variant, StoreAccess, std::string>, std::shared_ptr<Slot>>;
   std::lock_guard lock(mutex);
-  const std::tuple key{device->index(), variant, chain.header_text};
-  if (auto program = programs[key].lock()) return program;
-  std::erase_if(programs, [](const auto& entry) { return entry.second.expired(); });
+  std::erase_if(slots, [](const auto& entry) {
+    return entry.second.use_count() == 1 && entry.second->program.expired();
+  });
+  auto& slot = slots[key];
+  if (!slot) slot = std::make_shared<Slot>();
+  return slot;
+}
+
+}  // namespace
+
+std::shared_ptr<const Program> Program::get(const std::shared_ptr<Device>& device, const model::Chain& chain,
+                                            Variant variant, const StoreAccess& access) {
+  const std::string folder = access.folder.empty() ? store::default_folder() : access.folder;
+  const auto slot = slot_of({device->index(), variant, {folder, access.allow_build}, chain.header_text});
+  std::lock_guard lock(slot->mutex);
+  if (auto program = slot->program.lock()) return program;
   const Driver& d = device->driver();
-  const std::string folder = store::default_folder();
-  const auto build = [&](const std::string& from) {
-    return build_image(chain, variant, device->major(), device->minor(), d.version / 1000, from);
-  };
-  Image image = build(folder);
   const Device::Scope scope(*device);
   CUmodule module = nullptr;
-  CUresult loaded = d.ModuleLoadData(&module, image.image.c_str());
-  if (loaded >= kErrorInvalidImage && loaded < kErrorInvalidImage + 100 && !image.compiled) {
-    // The store's entry may be of a newer compiler than this driver can read.
-    image = build("");
-    store::publish(folder, image.key, {image.compiler, image.image});
-    loaded = d.ModuleLoadData(&module, image.image.c_str());
+  Image image;
+  const Target own{device->major(), device->minor()};
+  const std::string own_key = program_key(chain, variant, own);
+  bool own_refused = false;
+  // False where this driver cannot read the image, such as one by a newer compiler.
+  const auto load = [&](Image& from) {
+    const CUresult result = d.ModuleLoadData(&module, from.image.c_str());
+    if (!from.compiled && result >= kErrorInvalidImage && result < kErrorInvalidImage + 100) {
+      own_refused |= from.key == own_key;
+      return false;
+    }
+    device->check(result, "cuModuleLoadData");
+    image = std::move(from);
+    return true;
+  };
+  const auto load_stored = [&](bool ptx) {
+    return each_stored(chain, variant, device->major(), device->minor(), ptx, folder, load);
+  };
+  if (!load_stored(!access.allow_build)) {
+    if (!access.allow_build) {
+      throw BuildError("no " + std::string(variant.coarse ? "coarse " : "") +
+                           (variant.collision ? "collision-aware" : "open-world") +
+                           " program of this robot for compute capability " +
+                           std::to_string(device->major()) + "." + std::to_string(device->minor()) +
+                           " is prepared in '" + folder + "', and building is not allowed",
+                       "");
+    }
+    std::optional<Image> built;
+    try {
+      built = build_image(chain, variant, own, d.version / 1000, folder, own_refused);
+    } catch (const DeviceError&) {  // no compiler
+      if (!load_stored(true)) throw;
+    }
+    if (built) {
+      built->compiled = true;  // the last resort
+      load(*built);
+    }
   }
-  device->check(loaded, "cuModuleLoadData");
   auto program = std::shared_ptr<Program>(new Program(device, module, variant));
   program->compiler = image.compiler;
-  programs[key] = program;
+  program->path = image.path;
+  slot->program = program;
   return program;
 }
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <compare>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <hjcdik/error.hpp>
@@ -48,6 +50,7 @@ class Device {
  private:
   Device(int index);
   friend std::string device_problem();
+  friend std::pair<int, int> architecture(int index);
   void inspect();
 
   const Driver* driver_;
@@ -64,6 +67,9 @@ std::vector<std::string> device_names();
 // Why Device::get(-1) would throw, found without a context; empty where it would not.
 std::string device_problem();
 
+// Compute capability of GPU `index` (-1: the current one), found without a context. Throws DeviceError.
+std::pair<int, int> architecture(int index);
+
 // What a program can do besides, at a cost in registers.
 struct Variant {
   bool coarse = false;     // the coarse search
@@ -71,19 +77,26 @@ struct Variant {
   auto operator<=>(const Variant&) const = default;
 };
 
+// Where programs are kept, and whether missing ones are compiled.
+struct StoreAccess {
+  std::string folder = {};  // "": the default one
+  bool allow_build = true;
+  auto operator<=>(const StoreAccess&) const = default;
+};
+
 // The kernels of one robot on one GPU.
 class Program {
  public:
-  // From this process's programs, else from the cache on disk, else compiled. Throws DeviceError or
-  // BuildError.
+  // From this process's programs, else from the store, else compiled. Throws DeviceError or BuildError.
   static std::shared_ptr<const Program> get(const std::shared_ptr<Device>& device, const model::Chain& chain,
-                                            Variant variant = {});
+                                            Variant variant = {}, const StoreAccess& access = {});
   ~Program();
 
   CUfunction search, polish;
   CUfunction judge = nullptr;  // of a program that judges
-  int search_blocks;     // that the whole GPU runs at once
-  std::string compiler;  // version of NVRTC
+  int search_blocks;           // that the whole GPU runs at once
+  std::string compiler;        // version of NVRTC
+  std::string path;  // of the file it is from; empty for one of the packaged store, or stored nowhere
 
  private:
   Program(std::shared_ptr<Device> device, CUmodule module, Variant variant);
@@ -92,14 +105,38 @@ class Program {
   CUmodule module_ = nullptr;
 };
 
-// Compiles without a GPU: the image for a compute capability and the content key that it is stored under.
-// `folder`: of the store; empty for none. `report` as for compile().
+// What a program is compiled for: machine code for a compute capability, which later ones of the same major
+// version run too, or PTX, which a driver compiles for any later one.
+struct Target {
+  int major, minor;
+  bool ptx = false;
+};
+std::string to_string(const Target& target);  // "sm_90", "compute_90"
+
 struct Image {
   std::string key, compiler, image;
+  std::string path = {};  // of the file it is from; empty for one of the packaged store, or stored nowhere
   bool compiled = false;
 };
-Image build_image(const model::Chain& chain, Variant variant, int major, int minor, int max_cuda_major,
-                  const std::string& folder, std::string* report = nullptr);
+
+// The content key that the program is stored under.
+std::string program_key(const model::Chain& chain, Variant variant, const Target& target);
+
+// What the stores, `folder` and the packaged one, have for a GPU of this compute capability, best first: its
+// own machine code, that of lower minor versions, and, with `ptx`, PTX. Calls `take` with one after the
+// other until it returns true; returns whether it did.
+bool each_stored(const model::Chain& chain, Variant variant, int major, int minor, bool ptx,
+                 const std::string& folder, const std::function<bool(Image&)>& take);
+
+// Compiles, without a GPU and without a store. `report`: as for compile().
+Image compile_image(const model::Chain& chain, Variant variant, const Target& target, int max_cuda_major,
+                    std::string* report = nullptr);
+
+// The program in `folder` for just this target, put there if it is not there yet, or anew with `force`; with
+// the reason in `problem`, if given, where it could not be. Threads that ask for the same at once share one
+// compilation.
+Image build_image(const model::Chain& chain, Variant variant, const Target& target, int max_cuda_major,
+                  const std::string& folder, bool force = false, std::string* problem = nullptr);
 
 // Device memory that grows as needed and is never given back while its owner lives.
 class DeviceBuffer {

@@ -174,6 +174,7 @@ struct Executor::Impl {
   std::shared_ptr<const Program> program;  // that does nothing besides
 
   std::mutex mutex;
+  StoreAccess access;
   std::map<Variant, std::shared_ptr<const Program>> others;  // once they are asked for
   std::vector<std::unique_ptr<Session>> idle;
 
@@ -211,7 +212,7 @@ struct Executor::Impl {
     if (variant == Variant{}) return *program;
     std::lock_guard lock(mutex);
     auto& other = others[variant];
-    if (!other) other = Program::get(device, *chain, variant);
+    if (!other) other = Program::get(device, *chain, variant, access);
     return *other;
   }
 
@@ -1035,12 +1036,17 @@ void Executor::Impl::solve_rounds_device(Session& s, const Problem& problem, std
   check(driver().StreamSynchronize(stream), "solving");
 }
 
-Executor::Executor(const model::Chain& chain, int index, int threads) : impl_(std::make_unique<Impl>()) {
+Executor::Executor(const model::Chain& chain, int index, int threads, const StoreAccess& access)
+    : impl_(std::make_unique<Impl>()) {
   impl_->chain = &chain;
   impl_->dof = chain.constants.dof;
   impl_->threads = threads;
   impl_->device = Device::get(index);
-  impl_->program = Program::get(impl_->device, chain);
+  impl_->access = access;
+  impl_->program = Program::get(impl_->device, chain, {}, access);
+  if (access.allow_build || chain.spheres.links.empty()) return;
+  const Variant collision{false, true};
+  impl_->others[collision] = Program::get(impl_->device, chain, collision, access);
 }
 
 Executor::~Executor() {
@@ -1055,6 +1061,7 @@ Executor::~Executor() {
 
 int Executor::device_index() const { return impl_->device->index(); }
 const std::string& Executor::compiler() const { return impl_->program->compiler; }
+const std::string& Executor::program_path() const { return impl_->program->path; }
 
 void Executor::solve(const Problem& problem, const ResultView& out,
                      const std::function<void(std::int64_t)>& progress) const {

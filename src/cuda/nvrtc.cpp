@@ -35,6 +35,9 @@ struct Compiler {
   int major = 0, minor = 0;
 };
 
+// Majors that the dynamic linker is asked for by name.
+constexpr int kNewestKnown = 16;
+
 std::mutex mutex;
 std::vector<std::string> extra_folders;
 
@@ -69,7 +72,8 @@ std::vector<std::string> candidates(int max_major) {
     for (auto& f : found) files.push_back(std::move(f.second));
   }
   // The dynamic linker's own places, and libraries that are loaded already.
-  for (int major = max_major; major >= 12; major--) files.push_back("libnvrtc.so." + std::to_string(major));
+  for (int major = std::min(max_major, kNewestKnown); major >= 12; major--)
+    files.push_back("libnvrtc.so." + std::to_string(major));
   return files;
 }
 
@@ -134,9 +138,11 @@ const Compiler* find_compiler(int max_major, std::string& problem) {
     }
     reasons += "\n  " + reason;
   }
-  problem = "no NVRTC (NVIDIA's run-time compiler) of CUDA " + std::to_string(max_major) +
-            " or older was found; install it with: pip install nvidia-cuda-nvrtc" +
-            (max_major == 12 ? "-cu12" : "") + ", or set HJCDIK_NVRTC to its library file. Tried:" + reasons;
+  const std::string versions =
+      max_major > kNewestKnown ? "" : " of CUDA " + std::to_string(max_major) + " or older";
+  problem = "no NVRTC (NVIDIA's run-time compiler)" + versions +
+            " was found; install it with: pip install nvidia-cuda-nvrtc" + (max_major == 12 ? "-cu12" : "") +
+            ", or set HJCDIK_NVRTC to its library file. Tried:" + reasons;
   return nullptr;
 }
 
@@ -156,7 +162,7 @@ std::string compiler_version(int max_major, std::string* problem) {
 
 CompileResult compile(const std::string& source,
                       const std::vector<std::pair<std::string, std::string_view>>& headers, int major,
-                      int minor, int max_major, std::string* report) {
+                      int minor, int max_major, std::string* report, bool ptx) {
   std::string problem;
   const Compiler* c = find_compiler(max_major, problem);
   if (c == nullptr) throw DeviceError(problem);
@@ -170,9 +176,10 @@ CompileResult compile(const std::string& source,
   std::vector<int> known(std::size_t(std::max(count, 1)));
   check(c->GetSupportedArchs(known.data()), "nvrtcGetSupportedArchs");
   const int wanted = 10 * major + minor;
-  const bool cubin = std::find(known.begin(), known.end(), wanted) != known.end();
+  const bool is_known = std::find(known.begin(), known.end(), wanted) != known.end();
+  const bool cubin = is_known && !ptx;
   int target = wanted;
-  if (!cubin) {
+  if (!is_known) {
     target = 0;
     for (const int arch : known) {
       if (arch < wanted) target = std::max(target, arch);

@@ -20,10 +20,10 @@ struct CompileResult {
 // Compiles `source` with the texts it includes for compute capability `major`.`minor`. Throws BuildError
 // with the compiler's log, or DeviceError that says where a compiler was looked for and how to get
 // one. `max_major`: no compiler of a newer CUDA than this. `report`, if given, receives the
-// compiler's log with the registers, stack and spills of every kernel (none for PTX).
+// compiler's log with the registers, stack and spills of every kernel (none for PTX). `ptx`: PTX in any case.
 CompileResult compile(const std::string& source,
                       const std::vector<std::pair<std::string, std::string_view>>& headers, int major,
-                      int minor, int max_major, std::string* report = nullptr);
+                      int minor, int max_major, std::string* report = nullptr, bool ptx = false);
 
 // "13.0", or "" with the reason in `problem`.
 std::string compiler_version(int max_major, std::string* problem = nullptr);

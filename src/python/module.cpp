@@ -3,6 +3,8 @@
 #include <Python.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -14,14 +16,17 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <hjcdik/hjcdik.hpp>
 
 #include "cuda/device.hpp"
+#include "cuda/driver.hpp"
 #include "cuda/nvrtc.hpp"
 #include "model/chain.hpp"
 #include "store/store.hpp"
@@ -33,10 +38,13 @@ namespace hjcdik::python {
 namespace {
 
 // Raised whenever the functions below change, so that a stale extension is noticed at import.
-constexpr int kBindingAbi = 4;
+constexpr int kBindingAbi = 5;
 
 // Python can be interrupted (Ctrl-C) in a solve of at least this many targets.
 constexpr std::int64_t kInterruptibleTargets = 256;
+
+// Where there is no driver to suit.
+constexpr int kAnyCuda = 99;
 
 // A C-contiguous buffer of a Python object, such as an array's. Held while C++ works on it:
 // several times cheaper than nb::ndarray, which matters when a solve takes 4 us.
@@ -167,9 +175,10 @@ nb::bytes bytes_of(const std::vector<double>& values) {
   return nb::bytes(values.data(), values.size() * sizeof(double));
 }
 
-Solver make_solver(const Robot& robot, const std::string& device, int threads, const std::string& isa) {
+Solver make_solver(const Robot& robot, const std::string& device, int threads, const std::string& isa,
+                   const std::string& cache_dir, bool allow_build) {
   const nb::gil_scoped_release release;  // the first solver measures the machine and starts threads
-  return Solver(robot, SolverOptions{device, threads, isa});
+  return Solver(robot, SolverOptions{device, threads, isa, cache_dir, allow_build});
 }
 
 // Returns the time of the whole call in ms.
@@ -297,16 +306,93 @@ void sample_configurations(const Solver& solver, std::uint64_t seed, nb::handle 
 
 // The GPU program of a robot as (image, NVRTC's version, its report on registers, stack and spills),
 // compiled here for a compute capability by whatever NVRTC there is. Needs no GPU; nothing is stored.
-std::tuple<nb::bytes, std::string, std::string> compile_program(const Robot& robot, bool coarse, bool collision,
-                                                                int major, int minor) {
-  constexpr int any_cuda = 99;
+std::tuple<nb::bytes, std::string, std::string> compile_program(const Robot& robot, bool coarse,
+                                                                bool collision, int major, int minor) {
   std::string report;
   cuda::Image image;
   {
     const nb::gil_scoped_release release;
-    image = cuda::build_image(robot.chain(), {coarse, collision}, major, minor, any_cuda, "", &report);
+    image = cuda::compile_image(robot.chain(), {coarse, collision}, {major, minor}, kAnyCuda, &report);
   }
   return {nb::bytes(image.image.data(), image.image.size()), image.compiler, report};
+}
+
+std::string program_key(const Robot& robot, bool coarse, bool collision, int major, int minor, bool ptx) {
+  return cuda::program_key(robot.chain(), {coarse, collision}, {major, minor, ptx});
+}
+
+// Puts a robot's program into the store, where it is not there yet; returns (NVRTC's version, whether it was
+// compiled now).
+std::tuple<std::string, bool> build_program(const Robot& robot, bool coarse, bool collision, int major,
+                                            int minor, bool ptx, const std::string& folder, bool force) {
+  const nb::gil_scoped_release release;
+  // What this machine's own driver cannot read is no use where there is a driver.
+  const int cuda = cuda::driver_problem().empty() ? cuda::driver().version / 1000 : kAnyCuda;
+  std::string problem;
+  const cuda::Image image = cuda::build_image(robot.chain(), {coarse, collision}, {major, minor, ptx}, cuda,
+                                              folder, force, &problem);
+  if (!problem.empty()) throw BuildError("the robot's GPU program cannot be stored: " + problem, "");
+  return {image.compiler, image.compiled};
+}
+
+// Whether a GPU of this compute capability finds a program in the store, or in the packaged one.
+bool has_program(const Robot& robot, bool coarse, bool collision, int major, int minor,
+                 const std::string& folder) {
+  const nb::gil_scoped_release release;
+  return cuda::each_stored(robot.chain(), {coarse, collision}, major, minor, true, folder,
+                           [](const cuda::Image&) { return true; });
+}
+
+// Whether the store has it, whole.
+bool is_stored(const std::string& folder, const std::string& key) {
+  const nb::gil_scoped_release release;
+  return store::read(folder, key, false).has_value();
+}
+
+using BuildRow = std::tuple<std::string, std::vector<std::string>, std::string>;
+
+// A path as Python has it, which need not be UTF-8.
+nb::object path_of(const std::string& path) {
+  return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
+}
+
+nb::list store_notes() {
+  nb::list notes;
+  for (const std::string& note : take_store_notes()) {
+    notes.append(nb::steal(
+        PyUnicode_DecodeUTF8(note.data(), static_cast<Py_ssize_t>(note.size()), "backslashreplace")));
+  }
+  return notes;
+}
+
+// (name, keys, text), or None where there is none of this name. Throws BuildError for one that is unusable.
+std::optional<BuildRow> read_build(const std::string& folder, const std::string& name) {
+  std::string problem;
+  auto build = store::read_build(folder, name, problem);
+  if (!problem.empty()) throw BuildError("the build '" + name + "': " + problem, "");
+  if (!build) return std::nullopt;
+  return BuildRow{build->name, build->keys, build->text};
+}
+
+std::vector<BuildRow> read_builds(const std::string& folder) {
+  std::vector<BuildRow> rows;
+  for (store::Build& build : store::read_builds(folder))
+    rows.emplace_back(std::move(build.name), std::move(build.keys), std::move(build.text));
+  return rows;
+}
+
+void publish_build(const std::string& folder, const std::string& name, const std::vector<std::string>& keys,
+                   const std::string& text) {
+  std::string problem;
+  if (!store::publish_build(folder, {name, keys, text}, &problem))
+    throw BuildError("the build '" + name + "' cannot be stored: " + problem, "");
+}
+
+std::string publish_header(const std::string& folder, const std::string& text) {
+  std::string problem;
+  std::string path = store::publish_header(folder, text, &problem);
+  if (path.empty()) throw BuildError("the robot's header cannot be stored: " + problem, "");
+  return path;
 }
 
 // The fields of TargetStats as (name, numpy format, offset): the layout of a stats array.
@@ -417,10 +503,14 @@ NB_MODULE(_core, m) {
       .def_prop_ro("spheres", [](const World& world) { return bytes_of(world.spheres()); });
 
   nb::class_<Solver>(m, "Solver", "Inverse kinematics of one robot on one device.")
-      .def(nb::new_(&make_solver), "robot"_a, "device"_a, "threads"_a, "isa"_a)
+      .def(nb::new_(&make_solver), "robot"_a, "device"_a, "threads"_a, "isa"_a, "cache_dir"_a,
+           "allow_build"_a)
       .def_prop_ro("device", &Solver::device)
       .def_prop_ro("isa", &Solver::isa)
       .def_prop_ro("compiler", &Solver::compiler)
+      .def_prop_ro(
+          "program_path", [](const Solver& solver) { return path_of(solver.program_path()); },
+          nb::sig("def program_path(self, /) -> str"))
       .def_prop_ro("gpu_refusal", &Solver::gpu_refusal)
       .def_prop_ro("threads", &Solver::threads)
       .def("solve", &solve, "targets"_a, "q"_a, "pose"_a, "pos_err_m"_a, "ori_err_rad"_a, "count"_a,
@@ -445,7 +535,24 @@ NB_MODULE(_core, m) {
   m.def("gpu_problem", &gpu_problem, nb::call_guard<nb::gil_scoped_release>());
   m.def("set_compiler_folders", &cuda::set_compiler_folders, "folders"_a);
   m.def("compile_program", &compile_program, "robot"_a, "coarse"_a, "collision"_a, "major"_a, "minor"_a);
-  m.def("store_folder", &store::default_folder);
+  m.def("program_key", &program_key, "robot"_a, "coarse"_a, "collision"_a, "major"_a, "minor"_a, "ptx"_a);
+  m.def("build_program", &build_program, "robot"_a, "coarse"_a, "collision"_a, "major"_a, "minor"_a, "ptx"_a,
+        "folder"_a, "force"_a);
+  m.def("has_program", &has_program, "robot"_a, "coarse"_a, "collision"_a, "major"_a, "minor"_a, "folder"_a);
+  m.def("is_stored", &is_stored, "folder"_a, "key"_a);
+  m.def("gpu_architecture", &cuda::architecture, "index"_a, nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "store_folder", [] { return path_of(store::default_folder()); }, nb::sig("def store_folder() -> str"));
+  m.def(
+      "packaged_store", [] { return path_of(store::packaged_folder()); },
+      nb::sig("def packaged_store() -> str"));
+  m.def("set_packaged_store", &store::set_packaged_folder, "folder"_a);
+  m.def("build_path", &store::build_path, "folder"_a, "name"_a);
+  m.def("read_build", &read_build, "folder"_a, "name"_a);
+  m.def("read_builds", &read_builds, "folder"_a);
+  m.def("publish_build", &publish_build, "folder"_a, "name"_a, "keys"_a, "text"_a);
+  m.def("publish_header", &publish_header, "folder"_a, "text"_a);
+  m.def("take_store_notes", &store_notes, nb::sig("def take_store_notes() -> list[str]"));
   m.def("presets", [] {
     std::vector<std::tuple<std::string, std::string, std::string>> rows;
     for (const PresetInfo& preset : presets())
@@ -454,6 +561,8 @@ NB_MODULE(_core, m) {
   });
   m.def(
       "preset_urdf", [](const std::string& name) { return preset_urdf(name); }, "name"_a);
+  m.def(
+      "sphere_preset_text", [](const std::string& name) { return sphere_preset_text(name); }, "name"_a);
   m.def("sphere_presets", [] {
     std::vector<std::tuple<std::string, std::string, std::string>> rows;
     for (const SpherePresetInfo& preset : sphere_presets())

@@ -21,6 +21,7 @@
 #include "model/chain.hpp"
 #include "solver/judge.hpp"
 #include "solver/world_set.hpp"
+#include "store/store.hpp"
 
 namespace hjcdik {
 namespace {
@@ -276,6 +277,7 @@ struct Solver::Impl {
   std::string isa;
   std::string device = "cpu";
   std::string compiler;
+  std::string program_path;
   std::string gpu_refusal;
   std::shared_ptr<const SeedTable> seeds;     // of the default seed
   std::shared_ptr<const cuda::Executor> gpu;  // null on the CPU
@@ -315,7 +317,9 @@ Solver::Solver(Robot robot, const SolverOptions& options) : robot_(std::move(rob
     const bool any = options.device.empty();
     const int index = any ? -1 : gpu_index(options.device);
     try {
-      impl.gpu = std::make_shared<const cuda::Executor>(robot_.chain(), index, impl.threads);
+      const cuda::StoreAccess access{options.cache_dir, options.allow_build};
+      impl.gpu = std::make_shared<const cuda::Executor>(robot_.chain(), index, impl.threads, access);
+      impl.program_path = impl.gpu->program_path();
       impl.device = "cuda:" + std::to_string(impl.gpu->device_index());
       impl.compiler = impl.gpu->compiler();
     } catch (const DeviceError& error) {
@@ -397,9 +401,12 @@ std::string gpu_problem() {
 
 std::vector<std::string> gpu_names() { return cuda::device_names(); }
 
+std::vector<std::string> take_store_notes() { return store::take_notes(); }
+
 const std::string& Solver::device() const noexcept { return impl_->device; }
 const std::string& Solver::isa() const noexcept { return impl_->isa; }
 const std::string& Solver::compiler() const noexcept { return impl_->compiler; }
+const std::string& Solver::program_path() const noexcept { return impl_->program_path; }
 const std::string& Solver::gpu_refusal() const noexcept { return impl_->gpu_refusal; }
 int Solver::threads() const noexcept { return impl_->threads; }
 std::int64_t Solver::max_batch_size() noexcept { return kMaxBatchSize; }

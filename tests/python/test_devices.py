@@ -17,85 +17,8 @@ from pathlib import Path
 import pytest
 
 import hjcdik
+from fakes import run
 from hjcdik import _devices
-
-ROOT = Path(__file__).resolve().parents[2]
-
-HOOKS = {
-    "driver": """
-        #include "fakes/driver.cpp"
-        EXPORTED void fake_fail(const char* function, long at, int code) {
-          fake_driver()->fail(function, at, code);
-        }
-    """,
-    "nvrtc": """
-        #include "fakes/nvrtc.cpp"
-        EXPORTED long fake_compiled() { return fake_nvrtc()->compiled; }
-        EXPORTED void fake_nvrtc_fail(const char* function) { fake_nvrtc()->fail_function = function; }
-    """,
-}
-
-PRELUDE = """
-import ctypes, logging, os, pickle
-import numpy as np
-import hjcdik
-
-logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO)
-
-def raises(kind, call, *words):
-    try:
-        call()
-    except kind as error:
-        assert type(error) is kind, type(error)
-        for word in words:
-            assert word in str(error), f"{word!r} not in {error}"
-        return error
-    raise AssertionError(f"no {kind.__name__}")
-
-def fake(variable):
-    return ctypes.CDLL(os.environ[variable])
-"""
-
-
-def run(program: str, **environment: str | Path) -> tuple[str, str]:
-    """Standard output and error of a Python program that must succeed."""
-    done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + program],
-        env={**os.environ, **{name: str(value) for name, value in environment.items()}},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout, done.stderr
-
-
-@pytest.fixture(scope="session")
-def fakes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The fake libraries by name."""
-    compiler = os.environ.get("CXX") or shutil.which("g++")
-    if compiler is None or not (ROOT / "tests" / "cuda" / "fakes").is_dir():
-        pytest.skip("needs g++ and the fakes of tests/cuda")
-    folder = tmp_path_factory.mktemp("fakes")
-    libraries = {}
-    for name, text in HOOKS.items():
-        source, libraries[name] = folder / f"{name}.cpp", folder / f"{name}.so"
-        source.write_text(text)
-        includes = [f"-I{ROOT / folder}" for folder in ("src", "include", "tests/cuda")]
-        options = ["-std=c++20", "-w", "-shared", "-fPIC", *includes]
-        subprocess.run([compiler, *options, source, "-o", libraries[name]], check=True)
-    return libraries
-
-
-@pytest.fixture
-def fake_gpu(fakes: dict[str, Path], tmp_path: Path) -> dict[str, str | Path]:
-    """The environment of a program that sees the fake GPU and has a cache of its own."""
-    return {
-        "HJCDIK_LIBCUDA": fakes["driver"],
-        "HJCDIK_NVRTC": fakes["nvrtc"],
-        "HJCDIK_CACHE_DIR": tmp_path / "cache",
-    }
-
 
 # --- what is missing ----------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-// The cache of programs on disk: what is damaged or cannot be read is not there, what cannot be written is no
-// error.
+// Programs and builds on disk: what is damaged or cannot be read is never used, what cannot be written is no
+// error, and nothing of it gets lost among processes that are killed.
 #include "store/store.hpp"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -224,6 +225,270 @@ TEST_F(Store, folder_without_permission) {
   EXPECT_EQ(as_another_user(0000, false), 0);
 }
 
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_F(Store, notes_what_is_damaged_and_only_that) {
+  take_notes();
+  EXPECT_FALSE(read(folder, key));
+  ASSERT_TRUE(publish(folder, key, some_entry()));
+  EXPECT_TRUE(read(folder, key));
+  EXPECT_TRUE(take_notes().empty());
+  const std::string good = content();
+  for (const auto& [text, what] :
+       {std::pair<std::string, std::string>{good.substr(0, good.size() - 1), "is damaged"},
+        {"hjcdik store 3\n" + good.substr(15), "another version"},
+        {"hjcdik program 1\n" + good, "another version"}}) {
+    overwrite(text);
+    EXPECT_FALSE(read(folder, key));
+    const auto notes = take_notes();
+    ASSERT_EQ(notes.size(), 1u);
+    EXPECT_TRUE(contains(notes[0], what)) << notes[0];
+    EXPECT_TRUE(contains(notes[0], file().string())) << notes[0];
+    EXPECT_EQ(content(), text) << "a reader removes nothing";
+  }
+  for (int i = 0; i < 200; i++) read(folder, key);
+  EXPECT_EQ(take_notes().size(), 100u);
+}
+
+TEST_F(Store, says_why_it_cannot_write) {
+  std::string problem;
+  EXPECT_FALSE(publish("", key, some_entry(), &problem));
+  EXPECT_TRUE(contains(problem, "HJCDIK_CACHE_DIR")) << problem;
+  std::ofstream(folder + "/file") << "x";
+  EXPECT_FALSE(publish(folder + "/file", key, some_entry(), &problem));
+  EXPECT_TRUE(contains(problem, folder + "/file")) << problem;
+  EXPECT_TRUE(contains(problem, "irectory")) << problem;
+  EXPECT_FALSE(publish_build(folder + "/file", {"arm", {}, "text"}, &problem));
+  EXPECT_EQ(publish_header(folder + "/file", "text", &problem), "");
+  EXPECT_FALSE(publish_build("", {"arm", {}, "text"}, &problem));
+  EXPECT_EQ(publish_header("", "text", &problem), "");
+}
+
+// --- builds -----------------------------------------------------------------------------------------------
+
+// Every name stays inside, and is its own.
+TEST_F(Store, builds_of_any_name) {
+  const std::vector<std::string> names = {"arm",
+                                          "Arm",
+                                          "my arm",
+                                          "a/b",
+                                          "a\\b",
+                                          "../../x",
+                                          "..",
+                                          ".",
+                                          "",
+                                          "/etc/x",
+                                          "con",
+                                          "nul.txt",
+                                          "arm.build",
+                                          "Gr\xc3\xbc\xc3\x9f"
+                                          "e",
+                                          "\xe8\x87\x82",
+                                          "-rf",
+                                          "*",
+                                          std::string(5000, 'x'),
+                                          std::string(5000, 'x') + "y",
+                                          std::string("a\0b", 3),
+                                          "keeps x"};
+  for (const std::string& name : names) {
+    const fs::path path = build_path(folder, name);
+    EXPECT_EQ(path.parent_path(), fs::path(folder) / "builds") << name;
+    EXPECT_LT(path.filename().string().size(), 100u);
+    ASSERT_TRUE(publish_build(folder, {name, {content_key({name})}, "text of " + name}));
+  }
+  std::string problem;
+  for (const std::string& name : names) {
+    const auto build = read_build(folder, name, problem);
+    ASSERT_TRUE(build) << problem;
+    EXPECT_EQ(build->name, name);
+    EXPECT_EQ(build->keys, std::vector{content_key({name})});
+    EXPECT_EQ(build->text, "text of " + name);
+  }
+  EXPECT_EQ(read_builds(folder).size(), names.size());
+  EXPECT_FALSE(read_build(folder, "other", problem));
+  EXPECT_EQ(problem, "");
+  EXPECT_FALSE(publish_build(folder, {"two\nlines", {}, "text"}, &problem));
+  EXPECT_TRUE(take_notes().empty());
+  for (const auto& entry : fs::directory_iterator(folder)) EXPECT_EQ(entry.path().filename(), "builds");
+}
+
+TEST_F(Store, a_damaged_build_is_refused_with_a_reason) {
+  const Build build{"arm", {key, content_key({"other"})}, "{\"some\": \"text\"}"};
+  ASSERT_TRUE(publish_build(folder, build));
+  const std::string good = content();
+  std::string problem;
+  for (std::size_t i = 0; i < good.size(); i++) {
+    std::string bad = good;
+    bad[i] = char(bad[i] ^ (1 << (i % 8)));
+    for (const std::string& text : {bad, good.substr(0, i)}) {
+      overwrite(text);
+      ASSERT_FALSE(read_build(folder, "arm", problem)) << "byte " << i;
+      ASSERT_TRUE(contains(problem, "damaged") || contains(problem, "another version")) << problem;
+      ASSERT_TRUE(read_builds(folder).empty());
+      ASSERT_EQ(take_notes().size(), 1u);
+    }
+  }
+  // Another's build in its place.
+  overwrite(good);
+  fs::rename(file(), build_path(folder, "other"));
+  EXPECT_FALSE(read_build(folder, "other", problem));
+  EXPECT_TRUE(contains(problem, "damaged")) << problem;
+  EXPECT_TRUE(read_builds(folder).empty());
+  EXPECT_EQ(take_notes().size(), 1u);
+  // A folder in its place.
+  fs::create_directories(build_path(folder, "third"));
+  EXPECT_FALSE(read_build(folder, "third", problem));
+  EXPECT_TRUE(contains(problem, "cannot be read")) << problem;
+  ASSERT_TRUE(publish_build(folder, build));
+  EXPECT_TRUE(read_build(folder, "arm", problem));
+  take_notes();
+}
+
+TEST_F(Store, headers_by_their_hash) {
+  const std::string path = publish_header(folder, "some text");
+  EXPECT_EQ(path, folder + "/headers/b94f6f125c79e3a5ffaa826f584c10d52ada669e6762051b826b55776d05aed2.cuh");
+  EXPECT_EQ(content(), "some text");
+  overwrite("damaged");
+  EXPECT_EQ(publish_header(folder, "some text"), path);
+  EXPECT_EQ(content(), "some text");
+}
+
+// --- the sweep --------------------------------------------------------------------------------------------
+
+class Sweep : public Store {
+ protected:
+  // Keys of entries of about 1000 bytes, each used an hour after the one before.
+  std::vector<std::string> fill(int count) {
+    std::vector<std::string> keys;
+    for (int i = 0; i < count; i++) {
+      keys.push_back(content_key({std::to_string(i)}));
+      EXPECT_TRUE(publish(folder, keys.back(), some_entry(1000)));
+      age(program_path(folder, keys.back()), 24 - i);
+    }
+    return keys;
+  }
+  static void age(const std::string& path, int hours) {
+    fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(hours));
+  }
+  std::string there(const std::vector<std::string>& keys) {
+    std::string text;
+    for (const std::string& one : keys) text += fs::exists(program_path(folder, one)) ? '1' : '0';
+    return text;
+  }
+};
+
+TEST_F(Sweep, removes_what_was_unused_for_longest) {
+  const auto keys = fill(6);
+  sweep(folder, 1 << 20, 0);
+  EXPECT_EQ(there(keys), "111111");
+  sweep(folder, 0, 0);  // no limit
+  EXPECT_EQ(there(keys), "111111");
+  EXPECT_TRUE(read(folder, keys[1]));  // counts as use
+  EXPECT_TRUE(read(folder, keys[0], false));
+  sweep(folder, 4900, 0);
+  EXPECT_EQ(there(keys), "010111");
+  sweep(folder, 1, 0);
+  EXPECT_EQ(there(keys), "000000");
+}
+
+TEST_F(Sweep, keeps_what_is_named_and_what_is_new) {
+  const auto keys = fill(6);
+  ASSERT_TRUE(publish_build(folder, {"arm", {keys[0], keys[3]}, "text"}));
+  const std::string named = publish_header(folder, "named"), other = publish_header(folder, "other");
+  age(named, 30), age(other, 30);
+  ASSERT_TRUE(publish_build(folder, {"header", {fs::path(named).stem()}, "text"}));
+  EXPECT_TRUE(read(folder, keys[5]));
+  sweep(folder, 1, 600);
+  EXPECT_EQ(there(keys), "100101");
+  EXPECT_TRUE(fs::exists(named));
+  EXPECT_FALSE(fs::exists(other));
+  // A build that cannot be read, or is of a version to come, still holds what it names.
+  for (const auto& [from, to] : {std::pair{"text", "texx"}, std::pair{"store 2", "store 7"}}) {
+    const std::string path = build_path(folder, "arm");
+    std::ifstream in(path, std::ios::binary);
+    std::string text{std::istreambuf_iterator<char>(in), {}};
+    text.replace(text.find(from), std::string(from).size(), to);
+    std::ofstream(path, std::ios::binary) << text;
+    sweep(folder, 1, 0);
+    EXPECT_EQ(there(keys), "100100");
+  }
+  fs::remove(build_path(folder, "arm"));
+  sweep(folder, 1, 0);
+  EXPECT_EQ(there(keys), "000000");
+}
+
+TEST_F(Sweep, removes_what_killed_writers_left) {
+  ASSERT_TRUE(publish(folder, key, some_entry()));
+  ASSERT_TRUE(publish_build(folder, {"arm", {}, "text"}));
+  std::vector<std::string> left;
+  for (const std::string& path : {program_path(folder, key), build_path(folder, "arm")}) {
+    for (const int hours : {0, 2}) {
+      left.push_back(path + ".1." + std::to_string(hours) + ".tmp");
+      std::ofstream(left.back()) << "half";
+      age(left.back(), hours);
+    }
+  }
+  sweep(folder, 0, 600);
+  EXPECT_TRUE(fs::exists(left[0]) && fs::exists(left[2])) << "someone may be writing them";
+  EXPECT_FALSE(fs::exists(left[1]) || fs::exists(left[3]));
+  EXPECT_EQ(read_builds(folder).size(), 1u);
+  EXPECT_TRUE(read(folder, key));
+}
+
+// Processes that build, name and sweep, killed at any moment: no name is ever without its programs, and
+// nothing is damaged.
+TEST_F(Sweep, survives_killed_processes) {
+  constexpr int kProcesses = 16, kRounds = 3;
+  std::srand(1);
+  for (int round = 0; round < kRounds; round++) {
+    std::vector<pid_t> children;
+    for (int k = 0; k < kProcesses; k++) {
+      const pid_t child = fork();
+      if (child == 0) {
+        for (unsigned i = 0;; i++) {
+          // Half of the robots are everyone's.
+          const std::string name = (i + unsigned(k)) % 2 == 0
+                                       ? "common" + std::to_string(i % 3)
+                                       : "own" + std::to_string(k) + std::to_string(i % 5);
+          const std::string first = content_key({name, "a"}), second = content_key({name, "b"});
+          bool good = true;
+          for (const std::string& one : {first, second}) {
+            const auto there = read(folder, one);
+            if (there) good = good && same(*there, some_entry(3000));
+            if (!there) good = good && publish(folder, one, some_entry(3000));
+          }
+          good = good && publish_build(folder, {name, {first, second}, "text of " + name});
+          sweep(folder, 50000, 600);
+          if (!good || !take_notes().empty()) _exit(1);
+        }
+      }
+      children.push_back(child);
+    }
+    int failed = 0;
+    for (const pid_t child : children) {
+      usleep(useconds_t(std::rand() % 20000));
+      kill(child, SIGKILL);
+      int status = -1;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+      failed += WIFEXITED(status) ? 1 : 0;
+    }
+    EXPECT_EQ(failed, 0);
+    const auto builds = read_builds(folder);
+    EXPECT_GT(builds.size(), 3u);
+    for (const Build& build : builds) {
+      EXPECT_EQ(build.text, "text of " + build.name);
+      for (const std::string& one : build.keys) {
+        const auto entry = read(folder, one);
+        ASSERT_TRUE(entry) << build.name;
+        EXPECT_TRUE(same(*entry, some_entry(3000)));
+      }
+    }
+    EXPECT_TRUE(take_notes().empty());
+  }
+}
+
 // Environment variables for the life of the object; null: not set.
 class Environment {
  public:
@@ -267,6 +532,32 @@ TEST(DefaultFolder, own_variable_then_grid_then_xdg_then_home) {
   EXPECT_EQ(default_folder(), "");
   const Environment nothing({});
   EXPECT_EQ(default_folder(), "");
+}
+
+TEST(PackagedFolder, the_variable_before_the_setting) {
+  EXPECT_EQ(packaged_folder(), "");
+  set_packaged_folder("/installed");
+  EXPECT_EQ(packaged_folder(), "/installed");
+  setenv("HJCDIK_STORE", "/chosen", 1);
+  EXPECT_EQ(packaged_folder(), "/chosen");
+  unsetenv("HJCDIK_STORE");
+  set_packaged_folder("");
+}
+
+TEST(SizeLimit, by_the_variable) {
+  constexpr std::uint64_t standard = std::uint64_t{1} << 30;
+  EXPECT_EQ(size_limit(), standard);
+  for (const auto& [text, limit] : {std::pair<const char*, std::uint64_t>{"", standard},
+                                    {"0", 0},
+                                    {"7", 7 << 20},
+                                    {"x", standard},
+                                    {"7 MB", standard},
+                                    {"-1", standard},
+                                    {"99999999999999", std::uint64_t{1} << 60}}) {
+    setenv("HJCDIK_CACHE_LIMIT_MB", text, 1);
+    EXPECT_EQ(size_limit(), limit) << text;
+  }
+  unsetenv("HJCDIK_CACHE_LIMIT_MB");
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ struct CUmod_st {
 };
 struct CUfunc_st {
   int dof;
-  bool is_search;
+  bool is_search, is_judge;
 };
 struct CUstream_st {
   std::vector<std::function<void()>> work;
@@ -414,8 +414,8 @@ DRIVER_API CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, c
   return call("cuModuleGetFunction", kContext, kPlain, [&] {
     static std::map<std::pair<int, std::string>, CUfunc_st> all;
     const std::string text = name;
-    if (text != "hjcdik_search" && text != "hjcdik_polish") return kNotFound;
-    const CUfunc_st f{module->dof, text == "hjcdik_search"};
+    if (text != "hjcdik_search" && text != "hjcdik_polish" && text != "hjcdik_judge") return kNotFound;
+    const CUfunc_st f{module->dof, text == "hjcdik_search", text == "hjcdik_judge"};
     *function = &all.try_emplace({module->dof, text}, f).first->second;
     functions[*function] = true;
     return kSuccess;
@@ -570,6 +570,10 @@ DRIVER_API CUresult cuLaunchKernelEx(const LaunchConfig* c, CUfunction function,
     fake.launches++;
     if (fake.drop_results) return enqueue(c->stream, [] {});
     const int dof = function->dof;
+    if (function->is_judge) {
+      misuse("a launch of hjcdik_judge, which only real GPUs run");
+      return kInvalidValue;
+    }
     if (function->is_search) {
       return enqueue(c->stream, [dof, p = *static_cast<SearchParams*>(arguments[0])] { search(p, dof); });
     }
