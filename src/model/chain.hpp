@@ -87,5 +87,7 @@ bool may_reach(const Chain& chain, const double position[3], const double rotati
 
 // The generated chain text (chain_text.cpp).
 std::string chain_text(const Chain& chain);
+// A number as there.
+std::string hex_literal(double value);
 
 }  // namespace hjcdik::model
