@@ -1,7 +1,8 @@
 // The documented part of the header that codegen.cpp writes: collision, of a robot with spheres. It follows
 // kinematics.h.
 
-// Obstacles where they lie, in the base link's frame: metres, quaternions qw qx qy qz of any finite norm but 0.
+// Obstacles where they lie, in the base link's frame: metres, quaternions qw qx qy qz of any finite norm but
+// 0.
 template <class S>
 struct World {
   const S* boxes = nullptr;  // x 10: cx cy cz, qw qx qy qz, sx sy sz (full side lengths)
@@ -142,9 +143,10 @@ HJCDIK_FN Clearance<S> clearance(const S* q, const World<S>& world = {}) {
 
 // Whether no self pair overlaps, and no obstacle is nearer than the margin. Touching is free.
 template <class S>
-HJCDIK_FN bool config_free(const S* q, const World<S>& world = {},
-                           detail::Value<S> margin = S(0), bool self_collision = true) {
+HJCDIK_FN bool config_free(const S* q, const World<S>& world = {}, detail::Value<S> margin = S(0),
+                           bool self_collision = true) {
   const detail::Placed<S> robot(q);
-  if (self_collision && detail::hjcdik::core::self_clearance(robot.team, robot.table, S(0)) < S(0)) return false;
+  if (self_collision && detail::hjcdik::core::self_clearance(robot.team, robot.table, S(0)) < S(0))
+    return false;
   return detail::world_clearance(robot, world, margin) - margin >= S(0);
 }

@@ -47,8 +47,8 @@ HJCDIK_FN S upper_limit(int joint) {
 
 HJCDIK_FN bool is_prismatic(int joint) { return detail::chain(double()).joint[joint].prismatic; }
 
-// The frame of every joint after its motion, which is its child link's: num_joints x 12 numbers, each time the
-// first three rows of the homogeneous matrix, row-major.
+// The frame of every joint after its motion, which is its child link's: num_joints x 12 numbers, each time
+// the first three rows of the homogeneous matrix, row-major.
 template <class S>
 HJCDIK_FN void joint_frames(const S* q, S* frames) {
   namespace core = detail::hjcdik::core;

@@ -1,5 +1,5 @@
-// The last part of the header that codegen.cpp writes: the robot for the functions of hjcd_kernel.h, where the
-// program has them. A program that does not use them need not link the library.
+// The last part of the header that codegen.cpp writes: the robot for the functions of hjcd_kernel.h, where
+// the program has them. A program that does not use them need not link the library.
 #if !defined(__CUDACC_RTC__) && !defined(HJCDIK_NO_NATIVE_ROBOT)
 
 extern "C" __attribute__((weak)) void hjcdik_link_robot(const void*);
@@ -51,9 +51,9 @@ struct Registration {
       spheres[4 * i + 3] = table.radius[i];
     }
     for (int k = 0; k < 2 * num_self_pairs; k++) pair_links[k] = table.pair[k / 2][k % 2];
-    robot = {1,         key,         robot_name(), base_link(),    tool_link(), tool_frame(),
-             num_joints, joint_names, joint_types,  chain,          num_links,   num_base_links,
-             num_self_pairs, link_names, link_joints, link_ends,   spheres,     pair_links};
+    robot = {1,           key,         robot_name(), base_link(), tool_link(),    tool_frame(),   num_joints,
+             joint_names, joint_types, chain,        num_links,   num_base_links, num_self_pairs, link_names,
+             link_joints, link_ends,   spheres,      pair_links};
     hjcdik_link_robot(&robot);
   }
 };

@@ -96,10 +96,10 @@ std::string frame_turns(const model::Chain& chain) {
 
 void check_identifier(const std::string& name) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  const bool good = !name.empty() && letter(name[0]) && name[0] != '_' &&
-                    std::all_of(name.begin(), name.end(),
-                                [&](char c) { return letter(c) || (c >= '0' && c <= '9'); }) &&
-                    name.find("__") == std::string::npos;
+  const bool good =
+      !name.empty() && letter(name[0]) && name[0] != '_' &&
+      std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); }) &&
+      name.find("__") == std::string::npos;
   if (!good) {
     throw InvalidArgument("name_space is " + model::in_quotes(name) +
                           "; a C++ identifier without leading or double underscores is expected");
@@ -123,10 +123,11 @@ std::string codegen(const Robot& robot, const std::string& name_space) {
     link_names.push_back(chain.spheres.link_names[std::size_t(link)]);
     base_links += chain.spheres.links[std::size_t(link)].is_base;
   }
-  std::string names = text_function("robot_name", robot.name()) + text_function("base_link", robot.base_link()) +
-                      text_function("tool_link", robot.ee_link()) +
-                      text_function("tool_frame", robot.ee_frame()) + names_function("joint_name", joint_names) +
-                      names_function("joint_type", joint_types) + names_function("link_name", link_names);
+  std::string names =
+      text_function("robot_name", robot.name()) + text_function("base_link", robot.base_link()) +
+      text_function("tool_link", robot.ee_link()) + text_function("tool_frame", robot.ee_frame()) +
+      names_function("joint_name", joint_names) + names_function("joint_type", joint_types) +
+      names_function("link_name", link_names);
   const std::string key = hash_of(chain.header_text + names);
 
   std::string core;
@@ -135,36 +136,46 @@ std::string codegen(const Robot& robot, const std::string& name_space) {
   append("#include \"core/collision.h\"\n", done, core);
 
   const std::string guard = "HJCDIK_HEADER_OF_" + name_space;
-  return "// A robot's kinematics and collision geometry, as text that g++, clang, nvcc and NVRTC compile (C++17).\n"
+  return "// A robot's kinematics and collision geometry, as text that g++, clang, nvcc and NVRTC compile "
+         "(C++17).\n"
          "// Written by hjcdik codegen: do not edit. What is meant for use stands in namespace " +
          name_space +
          ",\n// behind its namespace detail.\n"
          "#if defined(" +
          guard + ") && " + guard + " != 0x" + key +
-         "\n#error \"two robots in one namespace: write one of them with another one (hjcdik codegen --namespace)\"\n"
+         "\n#error \"two robots in one namespace: write one of them with another one (hjcdik codegen "
+         "--namespace)\"\n"
          "#endif\n#ifndef " +
          guard + "\n#define " + guard + " 0x" + key +
          "\n\n"
          "#if defined(__NVCC__)\n"
          "#pragma nv_diagnostic push\n"
          "#pragma nv_diag_suppress 20091  // host code reads the host's copies of constant tables\n"
+         "#elif defined(__clang__)\n"
+         "#pragma clang diagnostic push\n"
+         "#pragma clang diagnostic ignored \"-Wunknown-warning-option\"\n"
+         "#pragma clang diagnostic ignored \"-Wbitwise-instead-of-logical\"  // masks are bool here\n"
          "#endif\n\n"
          "namespace " +
-         name_space + " {\nnamespace detail {\n\n" + core + frame_turns(chain) + "constexpr const char* key = \"" +
-         key + "\";\n\n}  // namespace detail\n\n" + constant("num_joints", chain.joints.size()) +
+         name_space + " {\nnamespace detail {\n\n" + core + frame_turns(chain) +
+         "constexpr const char* key = \"" + key + "\";\n\n}  // namespace detail\n\n" +
+         constant("num_joints", chain.joints.size()) +
          "// Of collision: spheres, the links that carry them, and pairs of these links.\n" +
          constant("num_spheres", std::size_t(chain.sphere_tables.f64.spheres)) +
          constant("num_links", link_names.size()) +
          constant("num_self_pairs", chain.sphere_tables.f64.pairs.size()) +
          "// The last of the links are the base's, which meet other links alone.\n" +
          constant("num_base_links", base_links) + "\n" + names + "\n" + part("kinematics.h") +
-         (has_spheres ? part("collision.h")
-                      : "namespace detail {\nHJCDIK_FN hjcdik::core::SphereTable<double> sphere_table(double) { "
-                        "return {}; }\n}  // namespace detail\n\n") +
+         (has_spheres
+              ? part("collision.h")
+              : "namespace detail {\nHJCDIK_FN hjcdik::core::SphereTable<double> sphere_table(double) { "
+                "return {}; }\n}  // namespace detail\n\n") +
          part("registration.h") + "}  // namespace " + name_space +
          "\n\n"
-         "#if defined(__NVCC__)\n#pragma nv_diagnostic pop\n#endif\n"
-         "#undef HJCDIK_CORE\n#undef HJCDIK_FN\n#undef HJCDIK_UNROLL\n#undef HJCDIK_CONSTANT\n#undef HJCDIK_TABLE\n"
+         "#if defined(__NVCC__)\n#pragma nv_diagnostic pop\n#elif defined(__clang__)\n#pragma clang "
+         "diagnostic pop\n#endif\n"
+         "#undef HJCDIK_CORE\n#undef HJCDIK_FN\n#undef HJCDIK_UNROLL\n#undef HJCDIK_CONSTANT\n#undef "
+         "HJCDIK_TABLE\n"
          "#endif\n";
 }
 
