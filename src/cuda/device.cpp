@@ -55,6 +55,8 @@ std::string device_problem() try {
   return error.what();
 }
 
+int current_device() { return driver_problem().empty() ? current_index() : -1; }
+
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
   if (!driver_problem().empty()) return names;

@@ -2,8 +2,8 @@
 // matrices and distances that share no code with the numerics. header_check.cpp compares.
 #include <cstdio>
 #include <fstream>
-#include <iostream>
 
+#include "codegen/header_robots.hpp"
 #include "plain_world.hpp"
 
 namespace {
@@ -65,14 +65,8 @@ std::string cases_of(const Robot& robot, const PlainWorld& world, Random& random
 int main(int count, char** arguments) {
   if (count != 2) return 2;
   const std::string folder = arguments[1];
-  Random random(20261130);
-  std::vector<std::pair<std::string, Robot>> robots;
-  for (const std::string& name : preset_names()) robots.emplace_back(name, Robot::preset(name));
-  robots.emplace_back("panda_with_base", Robot::preset("panda", {.check_base = true}));
-  for (const int joints : {1, 2, 5, 9, 20, 32}) {
-    robots.emplace_back("open" + std::to_string(joints), load(random_chain(joints, random.engine)));
-    robots.emplace_back("spheres" + std::to_string(joints), random_sphere_robot(random, joints, 5));
-  }
+  Random random(20261201);
+  const auto robots = header_robots();
   std::string expected =
       "// Written by write_headers.cpp.\n"
       "struct Case {\n  double q[32], frames[32 * 12], pose[7], jacobian[6 * 32], clearance[2];\n"
