@@ -15,8 +15,9 @@ The package logs to ``logging.getLogger("hjcdik")`` and is silent by default.
 
 import logging
 
-from hjcdik import _core, worlds
+from hjcdik import _core, stats, worlds
 from hjcdik._check import CheckResult
+from hjcdik._codegen import codegen
 from hjcdik._errors import BuildError, DeviceError, ModelError, SolveError
 from hjcdik._info import Info, build_info, preset_urdf, presets, sphere_presets
 from hjcdik._inputs import pose_xyzw
@@ -24,7 +25,7 @@ from hjcdik._result import Result, Stats, TargetResult
 from hjcdik._solver import Solver
 from hjcdik._world import world_arrays
 
-_BINDING_ABI = 4
+_BINDING_ABI = 5
 if _core.BINDING_ABI != _BINDING_ABI:
     raise ImportError(
         f"hjcdik's extension module {_core.__file__} has interface {_core.BINDING_ABI} but the package "
@@ -46,10 +47,12 @@ __all__ = [
     "TargetResult",
     "__version__",
     "build_info",
+    "codegen",
     "pose_xyzw",
     "preset_urdf",
     "presets",
     "sphere_presets",
+    "stats",
     "world_arrays",
     "worlds",
 ]
