@@ -21,6 +21,12 @@ struct Clearance {
   S self, world;
 };
 
+#if defined(__CUDACC__)
+#define HJCDIK_ROLLED _Pragma("unroll 1")
+#else
+#define HJCDIK_ROLLED
+#endif
+
 namespace detail {
 
 HJCDIK_FN hjcdik::core::SphereTable<double> sphere_table(double) { return hjcdik::robot::spheres_f64(); }
@@ -74,6 +80,8 @@ HJCDIK_FN hjcdik::core::Capsule<S> capsule_of(const S* row, bool is_sphere) {
 // The robot's distance to one obstacle, or `least` if that is smaller.
 template <class S, class Obstacle>
 HJCDIK_FN S distance_to(const Placed<S>& robot, const Obstacle& obstacle, S least) {
+  // Unrolled, programs for GPUs take minutes to compile.
+  HJCDIK_ROLLED
   for (int i = 0; i < robot.table.world_spheres; i++) {
     const S centre = hjcdik::core::distance_to(obstacle, robot.team.position(i)).value;
     least = hjcdik::core::min(least, centre - robot.team.radius(i));
@@ -84,6 +92,7 @@ HJCDIK_FN S distance_to(const Placed<S>& robot, const Obstacle& obstacle, S leas
 template <class S>
 HJCDIK_FN S world_clearance(const Placed<S>& robot, const World<S>& world, S least) {
   S axes[9];
+  HJCDIK_ROLLED
   for (int o = 0; o < world.num_boxes; o++) {
     const S* row = world.boxes + 10 * o;
     hjcdik::core::Box<S> box;
@@ -91,10 +100,13 @@ HJCDIK_FN S world_clearance(const Placed<S>& robot, const World<S>& world, S lea
     for (int k = 0; k < 3; k++) box.center[k] = row[k], box.half[k] = S(0.5) * row[7 + k];
     least = distance_to(robot, box, least);
   }
+  HJCDIK_ROLLED
   for (int o = 0; o < world.num_capsules; o++)
     least = distance_to(robot, capsule_of(world.capsules + 7 * o, false), least);
+  HJCDIK_ROLLED
   for (int o = 0; o < world.num_spheres; o++)
     least = distance_to(robot, capsule_of(world.spheres + 4 * o, true), least);
+  HJCDIK_ROLLED
   for (int o = 0; o < world.num_cylinders; o++) {
     const S* row = world.cylinders + 9 * o;
     hjcdik::core::Cylinder<S> cylinder;
@@ -113,6 +125,7 @@ HJCDIK_FN S world_clearance(const Placed<S>& robot, const World<S>& world, S lea
 template <class S>
 HJCDIK_FN void spheres(const S* q, S* out) {
   const detail::Placed<S> robot(q);
+  HJCDIK_ROLLED
   for (int i = 0; i < num_spheres; i++) {
     const auto p = robot.team.position(i);
     out[4 * i] = p.x, out[4 * i + 1] = p.y, out[4 * i + 2] = p.z;

@@ -174,8 +174,8 @@ std::string codegen(const Robot& robot, const std::string& name_space) {
          "\n\n"
          "#if defined(__NVCC__)\n#pragma nv_diagnostic pop\n#elif defined(__clang__)\n#pragma clang "
          "diagnostic pop\n#endif\n"
-         "#undef HJCDIK_CORE\n#undef HJCDIK_FN\n#undef HJCDIK_UNROLL\n#undef HJCDIK_CONSTANT\n#undef "
-         "HJCDIK_TABLE\n"
+         "#undef HJCDIK_CORE\n#undef HJCDIK_FN\n#undef HJCDIK_UNROLL\n#undef HJCDIK_CONSTANT\n"
+         "#undef HJCDIK_TABLE\n#undef HJCDIK_ROLLED\n"
          "#endif\n";
 }
 
