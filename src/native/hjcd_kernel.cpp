@@ -177,6 +177,8 @@ template <typename T>
                   int problem_idx, bool write_stats, int collision_mode) {
   const auto begin = std::chrono::steady_clock::now();
   const Pose target = unit_pose(target_pose);
+  Pose as_given;  // the solver normalises it itself: not twice, for the sake of the last bit
+  std::copy_n(target_pose, 7, as_given.begin());
   require(b_size > 0, "b_size", b_size, "a positive number of candidates");
   require(b_size <= Solver::max_batch_size(), "b_size", b_size,
           ("at most " + std::to_string(Solver::max_batch_size()) + ", the indexing limit,").c_str());
@@ -201,7 +203,7 @@ template <typename T>
     in_world->set_world(*world);
     solver = &*in_world;
   }
-  Result found = solver->solve(target, options);
+  Result found = solver->solve(as_given, options);
   ::Result<T> result = empty_result<T>(std::size_t(found.count[0]), found.dof);
   take_rows(found, *solver, target, options, result);
   if (write_stats) {
