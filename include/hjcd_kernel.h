@@ -11,7 +11,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -112,17 +111,32 @@ Result<T> generate_ik_solutions(T* target_pose, const grid::robotModel<T>* d_rob
                                 const char* problem_set_name = nullptr, int problem_idx = 0,
                                 bool write_stats = false, int collision_mode = -1);
 
-// The same without the argument that is ignored. (NULL is a pointer, if it looks like a number.)
-template <typename T, typename RT = double, typename Count,
-          typename =
-              std::enable_if_t<std::is_integral<Count>::value && !std::is_same<Count, decltype(NULL)>::value>>
-Result<T> generate_ik_solutions(T* target_pose, Count b_size, int num_solutions = 1,
+namespace hjcdik_native {
+
+// b_size of the call form without a model: any integer. Being converted to this, it never outdoes a null
+// pointer, so that 0 and NULL stay models.
+struct CandidateCount {
+  template <typename Integer, typename = std::enable_if_t<std::is_integral<Integer>::value>>
+  CandidateCount(Integer n)
+      : value(n < Integer(1)                               ? 0
+              : static_cast<unsigned long long>(n) > kMost ? static_cast<int>(kMost)
+                                                           : static_cast<int>(n)) {}
+
+  static constexpr unsigned long long kMost = 0x7fffffff;
+  int value;
+};
+
+}  // namespace hjcdik_native
+
+// The same without the argument that is ignored.
+template <typename T, typename RT = double>
+Result<T> generate_ik_solutions(T* target_pose, hjcdik_native::CandidateCount b_size, int num_solutions = 1,
                                 bool collision_free = false, const char* problems_json_text = nullptr,
                                 const char* problem_set_name = nullptr, int problem_idx = 0,
                                 bool write_stats = false, int collision_mode = -1) {
-  return generate_ik_solutions<T, RT>(
-      target_pose, static_cast<const grid::robotModel<T>*>(nullptr), static_cast<int>(b_size), num_solutions,
-      collision_free, problems_json_text, problem_set_name, problem_idx, write_stats, collision_mode);
+  return generate_ik_solutions<T, RT>(target_pose, static_cast<const grid::robotModel<T>*>(nullptr),
+                                      b_size.value, num_solutions, collision_free, problems_json_text,
+                                      problem_set_name, problem_idx, write_stats, collision_mode);
 }
 
 // Poses that the arm reaches inside its joint limits, perhaps in collision: those of a Halton sequence that

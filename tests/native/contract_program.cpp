@@ -187,7 +187,9 @@ int main(int count, char** arguments) {
     const Result<double> same = generate_ik_solutions<double>(target.data(), 2000, 4);
     EXPECT(same.count == result.count && std::memcmp(same.joint_config, result.joint_config,
                                                      sizeof(double) * std::size_t(n * same.count)) == 0);
-    EXPECT(generate_ik_solutions<double>(target.data(), NULL, 2000).count <= 1);
+    EXPECT(generate_ik_solutions<double>(target.data(), NULL, 2000).count == 1);
+    EXPECT(generate_ik_solutions<double>(target.data(), 0, 2000).count == 1);  // a null pointer too
+    EXPECT(generate_ik_solutions<double>(target.data(), std::size_t{2000}).count == 1);
   }
   EXPECT(exact == 20);
 
@@ -220,6 +222,8 @@ int main(int count, char** arguments) {
   EXPECT(throws<std::invalid_argument>([&] { solve(target.data(), -5, 1); }));
   EXPECT(throws<std::invalid_argument>([&] { solve(target.data(), std::numeric_limits<int>::max(), 1); }));
   EXPECT(throws<std::invalid_argument>([&] { solve(target.data(), 10, 0); }));
+  for (const long candidates : {0L, -1L, std::numeric_limits<long>::max(), std::numeric_limits<long>::min()})
+    EXPECT(throws<std::invalid_argument>([&] { generate_ik_solutions<double>(target.data(), candidates); }));
   for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
     for (int k = 0; k < 7; k++) {
       std::array<double, 7> pose = target;
