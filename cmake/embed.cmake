@@ -1,5 +1,6 @@
 # Compiles text files into the library: robots/*.urdf and robots/spheres/*.json, so that presets need no
-# files at run time, and the sources that GPU programs are compiled from (src/model/embedded.hpp). Included by the main build
+# files at run time, the sources that GPU programs are compiled from, and the parts of generated headers
+# (src/model/embedded.hpp). Included by the main build
 # file it adds the rules; run as a script, by those rules, it writes the C++ file OUTPUT with an array
 # NAME of FILES, named by their path below ROOT, without extension where BARE is set.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
@@ -19,6 +20,8 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   file(GLOB gpu_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/core/*.h
     ${CMAKE_CURRENT_SOURCE_DIR}/src/cuda/kernels/*)
   hjcdik_embed(gpu_sources ${CMAKE_CURRENT_SOURCE_DIR}/src OFF ${gpu_sources})
+  file(GLOB codegen CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/codegen/*.h)
+  hjcdik_embed(codegen ${CMAKE_CURRENT_SOURCE_DIR}/src/codegen OFF ${codegen})
   return()
 endif()
 

@@ -102,6 +102,12 @@ class Robot {
   std::shared_ptr<const model::Chain> chain_;
 };
 
+// The robot as the text of one self-contained C++ header, which g++, clang, nvcc and NVRTC compile: joint
+// count, limits, joint frames, tool pose, Jacobian, spheres, self pairs and config_free, in namespace
+// `name_space` (an identifier). header_text() is part of it. docs/native.md lists what it declares. Throws
+// InvalidArgument.
+std::string codegen(const Robot& robot, const std::string& name_space = "hjcdik_robot");
+
 struct PresetInfo {
   std::string name;
   std::string ee_link;      // the preset's own tool link

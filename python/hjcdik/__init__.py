@@ -17,9 +17,10 @@ import logging
 from contextlib import suppress
 from pathlib import Path
 
-from hjcdik import _core, worlds
+from hjcdik import _core, stats, worlds
 from hjcdik._builds import Artifact, build, list_builds, load
 from hjcdik._check import CheckResult
+from hjcdik._codegen import codegen
 from hjcdik._errors import BuildError, DeviceError, ModelError, SolveError
 from hjcdik._info import Info, build_info, preset_urdf, presets, sphere_presets
 from hjcdik._inputs import pose_xyzw
@@ -51,12 +52,14 @@ __all__ = [
     "__version__",
     "build",
     "build_info",
+    "codegen",
     "list_builds",
     "load",
     "pose_xyzw",
     "preset_urdf",
     "presets",
     "sphere_presets",
+    "stats",
     "world_arrays",
     "worlds",
 ]

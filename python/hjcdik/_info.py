@@ -11,6 +11,7 @@ from typing import Any
 from hjcdik import _core
 
 PACKAGED_ROBOT = "panda"
+NAME_SPACE = "hjcdik_robot"  # of generated headers
 
 
 class FrozenMapping(Mapping[str, float]):
@@ -55,7 +56,7 @@ class Info:
         base_link: the link in whose frame poses are given.
         collision_enabled: whether the robot has collision spheres; then solves are "hard" unless told
             otherwise.
-        grid_header_sha256: SHA-256 of the robot's chain and spheres as generated C++ text.
+        grid_header_sha256: SHA-256 of the robot's header as ``hjcdik.codegen`` gives it.
         cuda_compiler_version: version of the NVRTC that compiled the robot's GPU program; "" on the CPU.
         device: where solves run: "cpu" or "cuda:N".
         isa: the CPU's instruction set in use: "x86-64", "avx2" or "avx512"; "" on a GPU.
@@ -101,7 +102,8 @@ class Info:
 
 
 def header_sha256(robot: _core.Robot) -> str:
-    return hashlib.sha256(robot.header_text.encode()).hexdigest()
+    """Of the file that ``hjcdik codegen`` writes."""
+    return hashlib.sha256(robot.codegen(NAME_SPACE).encode()).hexdigest()
 
 
 def joint_columns(robot: _core.Robot) -> dict[str, tuple[Any, ...]]:
@@ -146,10 +148,10 @@ def build_info() -> dict[str, Any]:
 
     Returns:
         A new dictionary: ``robot``, ``num_joints``, ``ee_target`` (the tool's fixed joint),
-        ``collision_enabled``, ``grid_header_sha256`` (of the generated chain text), ``joint_model_sha256``
-        (of ordered joints, limits, tool frame and source URDF), ``cuda_compiler_version`` ("" where none
-        was used), ``binding_abi`` (an integer) and ``isas``, the instruction sets that this build has and
-        this CPU can run, best last.
+        ``collision_enabled``, ``grid_header_sha256`` (of the header that ``codegen`` gives),
+        ``joint_model_sha256`` (of ordered joints, limits, tool frame and source URDF),
+        ``cuda_compiler_version`` ("" where none was used), ``binding_abi`` (an integer) and ``isas``, the
+        instruction sets that this build has and this CPU can run, best last.
     """
     robot = _core.Robot(
         preset=PACKAGED_ROBOT,

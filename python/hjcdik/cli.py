@@ -25,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 import hjcdik
-from hjcdik import _builds, _cli_builds, _core, _devices, _inputs, _world, worlds
+from hjcdik import _builds, _cli_builds, _codegen, _core, _devices, _inputs, _world, stats, worlds
+from hjcdik._info import NAME_SPACE
 from hjcdik._terminal import print_table, progress_bar
 
 SOLVED, UNSOLVED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
@@ -133,6 +134,24 @@ def _parser() -> argparse.ArgumentParser:
     )
     presets.add_argument("--json", action="store_true", help="print one JSON document")
     presets.set_defaults(run=_presets)
+
+    codegen = commands.add_parser("codegen", help="write a robot as one self-contained C++ header")
+    _add_robot(codegen)
+    codegen.add_argument("-o", "--output", metavar="FILE", help="where to (default: standard output)")
+    codegen.add_argument(
+        "--namespace",
+        default=NAME_SPACE,
+        metavar="NAME",
+        help="the header's C++ namespace (default: %(default)s)",
+    )
+    codegen.set_defaults(run=_write_header)
+
+    summary = commands.add_parser(
+        "stats-summary", help="summarise a file of diagnostics, such as ik_stats.csv"
+    )
+    summary.add_argument("file", metavar="FILE.csv")
+    summary.add_argument("--json", action="store_true", help="print one JSON document")
+    summary.set_defaults(run=_stats_summary)
 
     solve = commands.add_parser(
         "solve",
@@ -278,6 +297,32 @@ def _presets(options: argparse.Namespace) -> int:
         print_table(("preset", "tool link", "source"), rows)
         print()
         print_table(("sphere model", "preset", "source"), models)
+    return SOLVED
+
+
+def _write_header(options: argparse.Namespace) -> int:
+    text = hjcdik.codegen(
+        options.robot,
+        ee_link=options.ee_link,
+        spheres=options.spheres,
+        srdf=options.srdf,
+        name_space=options.namespace,
+    )
+    if options.output:
+        _codegen.write(options.output, text)
+    else:
+        sys.stdout.write(text)
+    return SOLVED
+
+
+def _stats_summary(options: argparse.Namespace) -> int:
+    values = dataclasses.asdict(stats.summary(stats.read_csv(options.file)))
+    if options.json:
+        print(json.dumps(values, indent=2))
+        return SOLVED
+    for name, value in values.items():
+        shown = "n/a" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+        print(f"{name:24} {shown}")
     return SOLVED
 
 

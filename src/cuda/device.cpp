@@ -64,6 +64,8 @@ std::pair<int, int> architecture(int index) {
   return {device.major(), device.minor()};
 }
 
+int current_device() { return driver_problem().empty() ? current_index() : -1; }
+
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
   if (!driver_problem().empty()) return names;

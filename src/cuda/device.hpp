@@ -61,6 +61,9 @@ class Device {
   std::string name_;
 };
 
+// The GPU that Device::get(-1) would take; -1 without a driver.
+int current_device();
+
 // Of every GPU, by index; empty without a driver.
 std::vector<std::string> device_names();
 

@@ -205,12 +205,43 @@ Transform motion(const Joint& joint, double q) {
                                                  : rotation_about(joint.axis, q);
 }
 
-void finish(Chain& chain) {
-  set_constants(chain);
+namespace {
+
+void set_derived(Chain& chain) {
   set_constants_f32(chain);
   set_reach(chain);
   chain.sphere_tables = make_sphere_tables(chain);
   chain.header_text = chain_text(chain);
+}
+
+}  // namespace
+
+void finish(Chain& chain) {
+  set_constants(chain);
+  set_derived(chain);
+}
+
+// The formula at the head of core/chain.h, with joint frames where the constants have theirs.
+void finish_from_constants(Chain& chain) {
+  const double x[] = {1, 0, 0}, z[] = {0, 0, 1};
+  core::ChainConstants<double>& constants = chain.constants;
+  chain.joints.clear();
+  chain.to_constants.assign(chain.joint_infos.size(), Transform{});
+  std::copy_n(constants.start, 9, chain.tool.rotation);
+  std::copy_n(constants.start + 9, 3, chain.tool.position);
+  for (std::size_t i = 0; i < chain.joint_infos.size(); ++i) {
+    const JointInfo& info = chain.joint_infos[i];
+    core::JointConstants<double>& joint = constants.joint[i];
+    joint.prismatic = info.type == JointType::prismatic;
+    joint.wraps = holds_a_turn(info);
+    // chain.tool is so far the frame that the joint hangs in.
+    chain.joints.push_back({info, chain.tool * rotation_about(z, joint.offset), {0, 0, 1}});
+    Transform link = rotation_about(x, std::atan2(joint.sin_alpha, joint.cos_alpha));
+    std::copy_n(joint.translation, 3, link.position);
+    chain.tool = link;
+  }
+  chain.tool = chain.tool * rotation_about(z, std::atan2(constants.sin_end, constants.cos_end));
+  set_derived(chain);
 }
 
 }  // namespace hjcdik::model

@@ -77,6 +77,9 @@ struct Chain {
 
 // Fills constants, constants_f32, to_constants, sphere_tables, reach, length and header_text from the rest.
 void finish(Chain& chain);
+// The same from constants, less their prismatic and wraps: fills these, joints (in the frames of the
+// constants), tool and the rest. joint_infos and spheres (in those frames too) must be there.
+void finish_from_constants(Chain& chain);
 
 // The motion of a joint by q about or along its axis, in its own frame.
 Transform motion(const Joint& joint, double q);
@@ -87,5 +90,7 @@ bool may_reach(const Chain& chain, const double position[3], const double rotati
 
 // The generated chain text (chain_text.cpp).
 std::string chain_text(const Chain& chain);
+// A number as there.
+std::string hex_literal(double value);
 
 }  // namespace hjcdik::model

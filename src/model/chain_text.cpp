@@ -79,6 +79,8 @@ std::string spheres_text(const SphereTables& tables) {
 
 }  // namespace
 
+std::string hex_literal(double value) { return literal(value); }
+
 std::string chain_text(const Chain& chain) {
   return "// A serial chain in the form of core/chain.h. Generated: do not edit.\n"
          "#pragma once\n\n"

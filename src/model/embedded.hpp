@@ -22,4 +22,8 @@ extern const int spheres_count;
 extern const File gpu_sources[];
 extern const int gpu_sources_count;
 
+// Parts of generated headers: src/codegen/*.h, with names such as "kinematics.h".
+extern const File codegen[];
+extern const int codegen_count;
+
 }  // namespace hjcdik::embedded

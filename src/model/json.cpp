@@ -65,7 +65,11 @@ class Builder {
   }
 
   bool null() { return add(Json::Kind::null); }
-  bool boolean(bool) { return add(Json::Kind::boolean); }
+  bool boolean(bool x) {
+    add(Json::Kind::boolean);
+    last_->number = x ? 1 : 0;
+    return true;
+  }
   bool number_integer(number_integer_t x) { return add_number(static_cast<double>(x)); }
   bool number_unsigned(number_unsigned_t x) { return add_number(static_cast<double>(x)); }
   bool number_float(number_float_t x, const string_t&) { return add_number(x); }

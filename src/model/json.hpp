@@ -14,8 +14,8 @@ struct Json {
   enum class Kind { null, boolean, number, string, array, object };
 
   Kind kind = Kind::null;
-  int line = 0;  // of its first character, or of the last one for text
-  double number = 0;
+  int line = 0;       // of its first character, or of the last one for text
+  double number = 0;  // of a boolean 1 or 0
   std::string string;
   std::vector<Json> items;                            // of an array
   std::vector<std::pair<std::string, Json>> members;  // of an object, in the file's order

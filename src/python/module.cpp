@@ -487,6 +487,10 @@ NB_MODULE(_core, m) {
       .def_prop_ro("locked_joints", &Robot::locked_joints)
       .def_prop_ro("warnings", &Robot::warnings)
       .def_prop_ro("header_text", &Robot::header_text)
+      .def(
+          "codegen",
+          [](const Robot& robot, const std::string& name_space) { return codegen(robot, name_space); },
+          "name_space"_a)
       .def_prop_ro("collision_links", &Robot::collision_links)
       .def_prop_ro("self_pairs", &self_pairs)
       .def_prop_ro("sphere_links", &Robot::sphere_links)
