@@ -442,7 +442,7 @@ TEST(Clearance, VisitsAllThatIsNear) {
     const double interest = random.uniform(-0.05, 0.2);
     std::vector<std::vector<double>> seen(std::size_t(pose.table.spheres));
     core::visit_world(pose.team, pose.table, set.table_f64(), 0, interest,
-                      [&](const Distance<double>& d, int i) {
+                      [&](const Distance<double>& d, int i, int, int) {
                         if (d.value < interest) seen[std::size_t(i)].push_back(d.value);
                         return interest;
                       });
