@@ -124,12 +124,13 @@ std::vector<Candidate> candidates(Chain& chain, const Urdf& urdf,
 // `pairs`, which `where` excludes, may name what cannot be meant. `known`: links that the robot may lack.
 void warn_of_no_effect(Chain& chain, const Urdf& urdf, const std::string& where,
                        const std::set<NamePair>& pairs, const std::set<std::string>& known) {
-  std::set<std::string> unknown;
+  const std::vector<std::string> names = names_of(urdf);
+  std::set<std::string> unknown, meant(names.begin(), names.end());
   std::string first;
   std::vector<std::string> found;
   for (const auto& [a, b] : pairs) {
     for (const std::string& name : {a, b}) {
-      if (find_link(urdf, name) >= 0 || known.contains(name)) continue;
+      if (meant.contains(name) || known.contains(name)) continue;
       if (!unknown.insert(name).second) continue;
       if (found.empty()) first = name;
       found.push_back(in_quotes(name));
@@ -146,7 +147,7 @@ void warn_of_no_effect(Chain& chain, const Urdf& urdf, const std::string& where,
   if (found.size() > kMostListed) text += " and " + std::to_string(found.size() - kMostListed) + " more";
   if (!unknown.empty()) {
     text += "; the robot of " + urdf.source + " has no link " + found[0] + ", the nearest names are " +
-            nearest_names(first, names_of(urdf));
+            nearest_names(first, names);
   }
   chain.warnings.push_back(text);
 }
