@@ -189,17 +189,18 @@ def configurations(value: Any, name: str, joints: Sequence[str], ignored: Mappin
     return floats([value[joint] for joint in joints], name)
 
 
-def indices(value: Any, name: str, count: int, of: str) -> npt.NDArray[np.int32]:
-    """(count,) integers, from those or from one for all."""
+def world_numbers(value: Any, name: str, count: int, of: str, worlds: int) -> npt.NDArray[np.int32]:
+    """(count,) numbers of worlds, from those or from one for all; -1 is the empty one."""
     array = np.asarray(value)
     if array.dtype.kind not in "iu" and array.size:
         raise ValueError(f"{name} must hold integers, not {array.dtype}")
     if array.shape not in ((), (count,)):
         raise ValueError(f"{name} must have shape ({count},), one number for each {of}, not {array.shape}")
-    limits = np.iinfo(np.int32)
-    outside = np.flatnonzero((array < limits.min) | (array > limits.max))
+    outside = np.flatnonzero((array < -1) | (array >= worlds))
     if len(outside):
-        raise ValueError(f"{name}[{outside[0]}] is {array.flat[outside[0]]}, no world's number")
+        row = f"{name}[{outside[0]}]" if array.ndim else name
+        there = "is 1 world" if worlds == 1 else f"are {worlds} worlds"
+        raise ValueError(f"{row} is {array.flat[outside[0]]}, but there {there} (-1: the empty one)")
     return np.array(np.broadcast_to(array, (count,)), np.int32)
 
 

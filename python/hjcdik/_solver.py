@@ -228,10 +228,9 @@ class Solver:
 
         Raises:
             ValueError: for a wrong shape, a value that is not finite or beyond 1e9 m, a size that is not
-                positive, or a zero quaternion, naming array, row and field; or if the robot has no collision
-                spheres, so that obstacles would do nothing.
+                positive, or a zero quaternion, naming array, row and field; or, with any obstacle, if the
+                robot has no collision spheres, so that it would do nothing.
         """
-        self._need_spheres("set_world")
         world = _world.world(
             boxes=boxes,
             capsules=capsules,
@@ -239,6 +238,8 @@ class Solver:
             cylinders=cylinders,
             exact_cylinders=exact_cylinders,
         )
+        if not world.empty:
+            self._need_spheres("set_world")
         self._put_in_force((world,))
 
     def set_worlds(self, worlds: Sequence[Mapping[str, Any]], *, exact_cylinders: bool = False) -> None:
@@ -253,8 +254,10 @@ class Solver:
         Raises:
             ValueError: as ``set_world``, naming the world too; those in force stay.
         """
-        self._need_spheres("set_worlds")
-        self._put_in_force(_world.worlds(worlds, exact_cylinders) or (_world.world(),))
+        made = _world.worlds(worlds, exact_cylinders) or (_world.world(),)
+        if not all(world.empty for world in made):
+            self._need_spheres("set_worlds")
+        self._put_in_force(made)
 
     def clear_world(self) -> None:
         """Remove all obstacles. The robot's own pairs are still checked in "hard" and "both"."""
@@ -300,7 +303,7 @@ class Solver:
         margin = _inputs.not_negative(collision_margin_m, "collision_margin_m")
         pairs = _inputs.flag(self_collision, "self_collision")
         if world_index is not None:
-            world_index = _inputs.indices(world_index, "world_index", len(values), "configuration")
+            world_index = self._world_index(world_index, len(values), "configuration")
         return _check.check(self._core, self._info.collision_links, values, world_index, margin, pairs)
 
     def spheres_at(self, q: Configurations) -> Floats:
@@ -319,6 +322,9 @@ class Solver:
         rows = np.empty((*values.shape[:-1], len(self._info.sphere_links), 4))
         self._robot.spheres(values, rows)
         return rows
+
+    def _world_index(self, world_index: npt.ArrayLike, count: int, of: str) -> npt.NDArray[np.int32]:
+        return _inputs.world_numbers(world_index, "world_index", count, of, len(self._worlds))
 
     def _need_spheres(self, what: str) -> None:
         if not self._info.collision_enabled:
@@ -378,7 +384,9 @@ class Solver:
                 "both": free as with "hard", in the order of "soft".
             precision: "auto" and "fp64" polish every returned row in float64; "fp32" leaves it as accurate
                 as the float32 search does, about 3e-6 m. Reported errors and limits are float64 always.
-            stats: collect diagnostics per target in ``result.stats``; changes no row.
+            stats: collect diagnostics per target in ``result.stats``; changes no row. With collision every
+                candidate refined is judged once more, which can cost several times the solve, most of all
+                for targets without rows.
             collision_margin_m: clearance in metres below which an obstacle counts as hit; needs collision
                 "hard" or "both". Self pairs are always checked at 0.
             self_collision: whether the robot's own pairs are checked; False needs "hard" or "both".
@@ -396,14 +404,17 @@ class Solver:
                 followed along the arm's self-motion, where it has one (more than six joints), to a free
                 configuration.
             world_index: (T,) numbers of the world of ``set_worlds`` that each target is solved in, or one for
-                all; -1 is an empty one. Needed where there are several.
+                all; -1 is an empty one. Needed where there are several and ``collision`` is not None. Numbers
+                of worlds that there are not are refused whatever ``collision`` is; without any set, also on
+                a robot without collision spheres, there is world 0, which is empty.
 
         Returns:
             A ``Result`` of T targets and S rows each, NaN-padded, with poses in metres and wxyz.
 
         Raises:
             ValueError: for any unusable argument, naming row and field, before any work: also for a collision
-                mode without collision spheres, and for "soft" without obstacles.
+                mode without collision spheres, for "soft" without obstacles, and for ``num_solutions`` beyond
+                what there is memory for.
             TypeError: for poses in a GPU's memory (DLPack).
             DeviceError: in a forked child, on a GPU that its parent had in use.
             SolveError: if the GPU fails; nothing is returned. The message says what to do.
@@ -429,13 +440,22 @@ class Solver:
         if q_init is not None:
             warm, warm_rows, per_target = self._warm_starts(q_init, count_targets, candidates)
         if world_index is not None:
-            world_index = _inputs.indices(world_index, "world_index", count_targets, "target")
+            world_index = self._world_index(world_index, count_targets, "target")
 
         dof = self._dof
-        q = np.empty((count_targets, rows, dof))
-        pose = np.empty((count_targets, rows, 7))
-        pos_err = np.empty((count_targets, rows))
-        ori_err = np.empty((count_targets, rows))
+        try:
+            q = np.empty((count_targets, rows, dof))
+            pose = np.empty((count_targets, rows, 7))
+            pos_err = np.empty((count_targets, rows))
+            ori_err = np.empty((count_targets, rows))
+        except (
+            MemoryError,
+            ValueError,
+            OverflowError,
+        ) as error:  # the latter two beyond what numpy can count
+            raise ValueError(
+                f"num_solutions={rows} for {count_targets} targets is more than there is memory for"
+            ) from error
         count = np.empty(count_targets, np.int64)
         codes = np.empty(count_targets, np.uint8)
         records = np.empty(count_targets, STATS_DTYPE) if _inputs.flag(stats, "stats") else None
@@ -588,6 +608,5 @@ def _rebuild(
 ) -> Solver:
     solver = Solver.__new__(Solver)
     solver._bind(arguments, device, threads, store)
-    if solver.info.collision_enabled:
-        solver.set_worlds(worlds)
+    solver.set_worlds(worlds)
     return solver

@@ -101,6 +101,8 @@ def find_srdf(srdf: Source | None) -> Description:
         return NOTHING
     if not isinstance(srdf, (str, os.PathLike)):
         raise ValueError(f"srdf must be the path or text of an SRDF, not {srdf!r}")
+    if isinstance(srdf, str) and not srdf.strip(_BLANKS):
+        raise ValueError("srdf must not be empty; pass None for no SRDF")
     if isinstance(srdf, str) and _is_text(srdf, "<"):
         return Description(srdf.encode(errors="surrogatepass"), STRING)
     return _read_text(srdf, "an SRDF", "<")

@@ -29,6 +29,10 @@ class World(NamedTuple):
     arrays: Mapping[str, Array]
     exact_cylinders: bool
 
+    @property
+    def empty(self) -> bool:
+        return not any(map(len, self.arrays.values()))
+
     def keywords(self) -> dict[str, Any]:
         """What ``set_world`` made it of."""
         return {**self.arrays, "exact_cylinders": self.exact_cylinders}

@@ -557,12 +557,24 @@ def _read_world(path: str, problem: Sequence[str] | None) -> dict[str, Any]:
             raise _UsageError(f"--problem: the index must be a number, not {index!r}")
         try:
             return dict(worlds.from_mbm_problem(worlds.select_problem(document, set_name, int(index))))
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             raise _UsageError(f"{path}: {error}") from None
     if isinstance(document, dict) and "problems" in document:
         raise _UsageError(f"{path}: holds sets of problems; choose one with --problem SET INDEX")
-    if not isinstance(document, dict) or not set(document) <= set(_world.KEYWORDS):
-        raise _UsageError(f"{path}: expected an object of {', '.join(_world.KEYWORDS)}")
+    expected = f"expected an object of {', '.join(_world.KEYWORDS)}"
+    if not isinstance(document, dict):
+        raise _UsageError(f"{path}: {expected}")
+    unknown = [key for key in document if key not in _world.KEYWORDS]
+    if unknown:
+        more = f" and {len(unknown) - 4} more" if len(unknown) > 4 else ""
+        raise _UsageError(f"{path}: unknown key {', '.join(map(repr, unknown[:4]))}{more}; {expected}")
+    for key, value in document.items():
+        if value is None:
+            raise _UsageError(f"{path}: {key} is null; leave it out")
+    try:
+        _world.world(**document)  # here the file's name is known
+    except ValueError as error:
+        raise _UsageError(f"{path}: {error}") from None
     return document
 
 

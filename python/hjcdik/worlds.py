@@ -20,6 +20,7 @@ import json
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -39,6 +40,7 @@ _KINDS: dict[str, tuple[str, tuple[tuple[str, int], ...]]] = {
     "cylinder": ("cylinders", (("pose", 7), ("radius", 0), ("height", 0))),
     "sphere": ("spheres", (("position", 3), ("radius", 0))),
 }
+_IGNORED = ("name", "color", "colour", "material", "texture", "texture_id")  # of the looks of an obstacle
 _GZIP = b"\x1f\x8b"
 
 
@@ -53,8 +55,8 @@ def from_mbm_problem(problem: Mapping[str, Any]) -> dict[str, Array]:
         rows in the order of the problem; metres and wxyz. Cylinders are left for ``set_world`` to convert.
 
     Raises:
-        ValueError: for an unknown kind of obstacle, a missing field or an unusable value, naming the
-            obstacle.
+        ValueError: for an unknown kind of obstacle, a missing or an unknown field (only those that say how
+            it looks are ignored, such as "name" and "color"), or an unusable value, naming the obstacle.
         RuntimeError: for a problem that is marked invalid.
     """
     _refuse_invalid(problem)
@@ -70,6 +72,7 @@ def from_mbm_problem(problem: Mapping[str, Any]) -> dict[str, Array]:
         for name, item in _named(items, kind):
             if not isinstance(item, Mapping):
                 raise ValueError(f"{name} must be an object, not {_shown(item)}")
+            _refuse_unknown(item, kind, [field for field, _ in fields], name)
             rows[keyword].append([v for field, length in fields for v in _field(item, field, length, name)])
             names[keyword].append(name)
     try:
@@ -94,7 +97,8 @@ def from_mbm_text(text: str, set_name: str, index: SupportsIndex) -> dict[str, A
         Keyword arguments for ``Solver.set_world``.
 
     Raises:
-        ValueError: for text that is not JSON, and as ``select_problem`` and ``from_mbm_problem`` do.
+        ValueError: for text that is not JSON or repeats a key, and as ``select_problem`` and
+            ``from_mbm_problem`` do.
         RuntimeError: for a problem that is marked invalid.
     """
     return from_mbm_problem(select_problem(_document(text, "the text"), set_name, index))
@@ -113,7 +117,8 @@ def from_mbm_file(path: str | os.PathLike[str], set_name: str, index: SupportsIn
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: for what is not JSON, and as ``select_problem`` and ``from_mbm_problem`` do.
+        ValueError: for what is not JSON or repeats a key, and as ``select_problem`` and ``from_mbm_problem``
+            do.
         RuntimeError: for a problem that is marked invalid.
     """
     return from_mbm_problem(select_problem(read_document(path), set_name, index))
@@ -200,11 +205,28 @@ def read_document(path: str | os.PathLike[str]) -> Any:
 
 def _document(text: str, name: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         raise ValueError(f"{name}:{error.lineno}: not JSON: {error.msg}") from None
+    except ValueError as error:  # a repeated key, or an integer of thousands of digits
+        raise ValueError(f"{name}: {error}") from None
     except RecursionError:
         raise ValueError(f"{name}: nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, of which no key may be there twice: one of them would be lost."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        repeated = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {repeated!r} is there more than once in an object")
+    return made
+
+
+def _refuse_unknown(item: Mapping[str, Any], kind: str, fields: Sequence[str], owner: str) -> None:
+    for field in item:
+        if field not in fields and field not in _IGNORED:
+            raise ValueError(f"{owner}: unknown field {field!r}; a {kind} has {', '.join(fields)}")
 
 
 def _refuse_invalid(problem: Any) -> None:

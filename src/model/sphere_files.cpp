@@ -281,19 +281,25 @@ SphereFile read_spheres(const RobotOptions& options, const Urdf& robot) {
   return JsonFile(text, source).read();
 }
 
-std::set<NamePair> read_srdf(const RobotOptions& options) {
-  const bool is_path = first_of(options.srdf) != '<';
-  const std::string named = source_or(options.srdf_source, "<srdf>");
-  if (is_path) check_path(options.srdf, named, "an SRDF, which begins with '<'");
-  const std::string text = is_path ? read_text_file(options.srdf, "an SRDF") : options.srdf;
-  const XmlReader reader(text, is_path ? options.srdf : named, "an SRDF");
+std::string srdf_source(const RobotOptions& options) {
+  const bool is_path = first_of(options.srdf) != '<' && options.srdf.find('\n') == options.srdf.npos;
+  return is_path ? options.srdf : source_or(options.srdf_source, "<srdf>");
+}
 
-  std::set<NamePair> pairs;
+Srdf read_srdf(const RobotOptions& options) {
+  const bool is_path = first_of(options.srdf) != '<';
+  const std::string source = srdf_source(options);
+  if (is_path) check_path(options.srdf, source, "an SRDF, which begins with '<'");
+  const std::string text = is_path ? read_text_file(options.srdf, "an SRDF") : options.srdf;
+  const XmlReader reader(text, source, "an SRDF");
+
+  Srdf srdf;
+  srdf.robot = reader.attribute(reader.root(), "name", "robot").value_or("");
   for (const XmlReader::Node node : reader.root().children("disable_collisions")) {
-    pairs.insert(name_pair(reader.required(node, "link1", "disable_collisions"),
-                           reader.required(node, "link2", "disable_collisions")));
+    srdf.ignored.insert(name_pair(reader.required(node, "link1", "disable_collisions"),
+                                  reader.required(node, "link2", "disable_collisions")));
   }
-  return pairs;
+  return srdf;
 }
 
 }  // namespace hjcdik::model

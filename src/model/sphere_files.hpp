@@ -31,11 +31,17 @@ struct SphereFile {
   std::vector<std::string> warnings;
 };
 
-// All throw ModelError.
+struct Srdf {
+  std::string robot;           // empty: not said
+  std::set<NamePair> ignored;  // what its disable_collisions entries name
+};
+
+// The readers throw ModelError.
 
 // `spheres`: RobotOptions' preset name, path or text.
 SphereFile read_spheres(const RobotOptions& options, const Urdf& robot);
-// The pairs that an SRDF's disable_collisions entries name.
-std::set<NamePair> read_srdf(const RobotOptions& options);
+Srdf read_srdf(const RobotOptions& options);
+// Its name in messages.
+std::string srdf_source(const RobotOptions& options);
 
 }  // namespace hjcdik::model

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "model/names.hpp"
@@ -13,6 +14,7 @@ namespace {
 
 // Beyond it float32 cannot tell positions apart; such figures are slips.
 constexpr double kLargestPlace = 1e4;  // m
+constexpr std::size_t kMostListed = 4;
 
 // Where a link hangs.
 struct Place {
@@ -60,12 +62,16 @@ std::vector<std::array<double, 4>> placed(const SphereFile& file, const LinkSphe
   return spheres;
 }
 
-[[noreturn]] void fail_unknown(const SphereFile& file, const LinkSpheres& link, const Urdf& urdf) {
+std::vector<std::string> names_of(const Urdf& urdf) {
   std::vector<std::string> names;
-  for (const UrdfLink& other : urdf.links) names.push_back(other.name);
+  for (const UrdfLink& link : urdf.links) names.push_back(link.name);
+  return names;
+}
+
+[[noreturn]] void fail_unknown(const SphereFile& file, const LinkSpheres& link, const Urdf& urdf) {
   throw ModelError(file.source, link.line, "link " + in_quotes(link.link),
                    "the robot of " + urdf.source + " has no such link; the nearest names are " +
-                       nearest_names(link.link, names) +
+                       nearest_names(link.link, names_of(urdf)) +
                        ". A JSON file may keep what the robot lacks in base_links_not_checked");
 }
 
@@ -100,6 +106,52 @@ std::vector<Candidate> candidates(Chain& chain, const Urdf& urdf,
   return links;
 }
 
+// Nothing would be checked of a robot that its user believes to be.
+[[noreturn]] void fail_of_base_only(const SphereFile& file) {
+  std::string names;
+  for (std::size_t i = 0; i < std::min(file.links.size(), kMostListed); ++i) {
+    names += (i > 0 ? ", " : "") + in_quotes(file.links[i].link);
+  }
+  if (file.links.size() > kMostListed) {
+    names += " and " + std::to_string(file.links.size() - kMostListed) + " more";
+  }
+  throw ModelError(file.source, 0, "",
+                   "no link that is checked has spheres: there are some for " + names +
+                       " alone, which the base holds; give some to links that move, or pass \"none\" for no "
+                       "spheres");
+}
+
+// `pairs`, which `where` excludes, may name what cannot be meant. `known`: links that the robot may lack.
+void warn_of_no_effect(Chain& chain, const Urdf& urdf, const std::string& where,
+                       const std::set<NamePair>& pairs, const std::set<std::string>& known) {
+  const std::vector<std::string> names = names_of(urdf);
+  std::set<std::string> unknown, meant(names.begin(), names.end());
+  std::string first;
+  std::vector<std::string> found;
+  for (const auto& [a, b] : pairs) {
+    for (const std::string& name : {a, b}) {
+      if (meant.contains(name) || known.contains(name)) continue;
+      if (!unknown.insert(name).second) continue;
+      if (found.empty()) first = name;
+      found.push_back(in_quotes(name));
+    }
+  }
+  for (const auto& [a, b] : pairs) {
+    if (a == b && !unknown.contains(a)) found.push_back(in_quotes(a) + " with itself");
+  }
+  if (found.empty()) return;
+  std::string text = where + " has entries without effect: ";
+  for (std::size_t i = 0; i < std::min(found.size(), kMostListed); ++i) {
+    text += (i > 0 ? ", " : "") + found[i];
+  }
+  if (found.size() > kMostListed) text += " and " + std::to_string(found.size() - kMostListed) + " more";
+  if (!unknown.empty()) {
+    text += "; the robot of " + urdf.source + " has no link " + found[0] + ", the nearest names are " +
+            nearest_names(first, names);
+  }
+  chain.warnings.push_back(text);
+}
+
 void check_count(const SphereFile& file, const std::vector<Candidate>& links) {
   std::size_t count = 0;
   for (const Candidate& candidate : links) count += candidate.link.spheres.size();
@@ -121,12 +173,35 @@ bool move_apart(const Candidate& a, const Candidate& b) {
 
 void set_spheres(Chain& chain, const Urdf& urdf, const std::vector<std::optional<double>>& held,
                  const RobotOptions& options) {
-  if (options.spheres.empty() || options.spheres == "none") return;
+  if (options.spheres.empty() || options.spheres == "none") {
+    const std::string reason = " has no effect: the robot has no collision spheres";
+    if (!options.srdf.empty()) chain.warnings.push_back(srdf_source(options) + ": the SRDF" + reason);
+    if (options.check_base) chain.warnings.push_back("check_base" + reason);
+    return;
+  }
   SphereFile file = read_spheres(options, urdf);
   chain.warnings.insert(chain.warnings.end(), file.warnings.begin(), file.warnings.end());
-  if (!options.srdf.empty()) file.ignored.merge(read_srdf(options));
+  warn_of_no_effect(chain, urdf, file.source + ": self_collision_ignore_pairs", file.ignored,
+                    file.not_checked);
+  if (!options.srdf.empty()) {
+    const std::string source = srdf_source(options);
+    Srdf srdf = read_srdf(options);
+    if (!srdf.robot.empty() && srdf.robot != urdf.robot) {
+      chain.warnings.push_back(source + ": is for robot " + in_quotes(srdf.robot) + ", but that of " +
+                               urdf.source + " is " + in_quotes(urdf.robot));
+    }
+    warn_of_no_effect(chain, urdf, source + ": disable_collisions", srdf.ignored, file.not_checked);
+    file.ignored.merge(srdf.ignored);
+  }
 
   const std::vector<Candidate> links = candidates(chain, urdf, held, file, options.check_base);
+  if (links.empty()) fail_of_base_only(file);
+  const auto needs_check_base = [&](const Candidate& c) {
+    return c.link.is_base || (c.link.joint < 0 && file.not_checked.contains(c.link.name));
+  };
+  if (options.check_base && std::none_of(links.begin(), links.end(), needs_check_base)) {
+    chain.warnings.push_back(file.source + ": check_base has no effect: no link of the base has spheres");
+  }
   check_count(file, links);
   SphereModel& model = chain.spheres;
   model.source = file.source;

@@ -172,13 +172,11 @@ double penetration(const model::Chain& chain, const double* q, const WorldSet& w
 
 bool push_out(const model::Chain& chain, double* q, const CollisionRule& rule, std::int32_t world) {
   constexpr int kPushes = 20;
-  // A tool that may move by millimetres does not get an arm out of more.
-  constexpr double kRoom = 1e-5, kLongest = 0.1, kDeepest = 0.03;
+  constexpr double kRoom = 1e-5, kLongest = 0.1;
   const auto& c = chain.constants;
   for (int push = 0; push < kPushes; push++) {
     const Contact contact = deepest(chain, q, rule, world);
     if (contact.clearance >= 0) return true;
-    if (contact.clearance < -kDeepest) return false;
     Frame<double> frames[core::kMaxDof + 1];
     core::carrying_frames(c, q, frames);
     // How the clearance changes with each joint; joints at a limit that it pushes against do not move.

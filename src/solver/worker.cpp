@@ -19,6 +19,10 @@ namespace {
 // Two rows nearer than this in every joint are one, whatever distinct_rad says.
 constexpr double kSameConfiguration = 1e-7;
 
+// Ends deeper in collision than this are not pushed out of it, m: a tool that may move by millimetres does not get
+// an arm out of more.
+constexpr float kDeepestPushed = 0.03f;
+
 // From so many targets on, their first hits are judged together.
 constexpr std::int64_t kManyTargets = 32;
 
@@ -509,17 +513,17 @@ struct Worker::Impl {
   // still converge, and returned in order of error.
   void approximate(std::int64_t t) {
     const std::int64_t near = states_[t].near_hits;
-    const bool rejected = std::isfinite(reject_score_[t]);
-    const std::int64_t n = near + rejected;
-    scratch_.resize(n, dof_);
-    for (std::int64_t r = 0; r < near; r++) {
-      const std::int64_t row = t * near_capacity_ + r;
-      load(scratch_, r, t, &near_q_[row * dof_], near_job_[row]);
+    // Ends deep in collision are far from any that is free.
+    const auto counts = [&](float score) { return score < kCollides + kDeepestPushed; };
+    scratch_.resize(near + 1, dof_);
+    std::int64_t n = 0;
+    for (std::int64_t row = t * near_capacity_; row < t * near_capacity_ + near; row++) {
+      if (counts(near_score_[row])) load(scratch_, n++, t, &near_q_[row * dof_], near_job_[row]);
     }
-    if (rejected) {
-      std::memcpy(&scratch_.q[near * dof_], &reject_q_[t * dof_], std::size_t(dof_) * sizeof(double));
-      scratch_.start[near] = &starts_[t * 12];
-      scratch_.job[near] = 0;
+    if (std::isfinite(reject_score_[t]) && counts(reject_score_[t])) {
+      std::memcpy(&scratch_.q[n * dof_], &reject_q_[t * dof_], std::size_t(dof_) * sizeof(double));
+      scratch_.start[n] = &starts_[t * 12];
+      scratch_.job[n++] = 0;
     }
     if (judged_) return fall_back(t, n);
     finish_rows(scratch_, n);

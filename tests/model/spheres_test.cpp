@@ -436,7 +436,54 @@ TEST(SpherePairs, IgnoredByTheFile) {
       ", \"self_collision_ignore_pairs\": [[\"l4\", \"l1\"], [\"l1\", \"nobody\"], [\"foot\", \"l4\"]]";
   const Robot arm = with_spheres(branched(), {.spheres = json_of({"l1", "l2", "l3", "l4"}, rest)});
   EXPECT_EQ(pairs_of(arm), (NamePairs{{"l1", "l3"}, {"l2", "l4"}}));
-  EXPECT_TRUE(arm.warnings().empty());
+  ASSERT_EQ(arm.warnings().size(), 1u);
+  EXPECT_TRUE(
+      contains(arm.warnings()[0],
+               "test.json: self_collision_ignore_pairs has entries without effect: 'nobody'; the robot "
+               "of test.urdf has no link 'nobody', the nearest names are '"))
+      << arm.warnings()[0];
+
+  // What the file itself leaves out need not be there.
+  const std::string absent =
+      ", \"self_collision_ignore_pairs\": [[\"l4\", \"absent\"]], \"base_links_not_checked\": [\"absent\"]";
+  EXPECT_TRUE(with_spheres(branched(), {.spheres = json_of({"l1", "l4"}, absent)}).warnings().empty());
+}
+
+TEST(SpherePairs, WithoutEffect) {
+  const RobotOptions options = {
+      .spheres = json_of({"l1", "l4"},
+                         ", \"self_collision_ignore_pairs\": [[\"l1\", \"l1\"], [\"l4\", \"l4\"], "
+                         "[\"L3x\", \"b\"], [\"b\", \"b\"], [\"b\", \"c\"], [\"c\", \"l1\"]]"),
+      .srdf = "<robot name=\"other\"><disable_collisions link1=\"l1\" link2=\"l1\"/></robot>",
+      .srdf_source = "test.srdf",
+      .check_base = true};
+  const Names warnings = with_spheres(branched(), options).warnings();
+  ASSERT_EQ(warnings.size(), 4u);
+  EXPECT_TRUE(
+      contains(warnings[0], "without effect: 'L3x', 'b', 'c', 'l1' with itself and 1 more; the robot"))
+      << warnings[0];
+  EXPECT_TRUE(contains(warnings[0], "no link 'L3x', the nearest names are 'l3'")) << warnings[0];
+  EXPECT_EQ(warnings[1], "test.srdf: is for robot 'other', but that of test.urdf is 'r'");
+  EXPECT_EQ(warnings[2], "test.srdf: disable_collisions has entries without effect: 'l1' with itself");
+  EXPECT_EQ(warnings[3], "test.json: check_base has no effect: no link of the base has spheres");
+
+  const Names none =
+      with_spheres(branched(), {.srdf = options.srdf, .srdf_source = "test.srdf", .check_base = true})
+          .warnings();
+  EXPECT_EQ(none, (Names{"test.srdf: the SRDF has no effect: the robot has no collision spheres",
+                         "check_base has no effect: the robot has no collision spheres"}));
+}
+
+TEST(SphereLinks, OfTheBaseOnly) {
+  const RobotOptions options = {.spheres = json_of({"base", "foot"})};
+  spheres_error(branched(), options,
+                {"test.json: no link that is checked has spheres", "'base', 'foot' alone"});
+  RobotOptions with_base = options;
+  with_base.check_base = true;
+  EXPECT_EQ(with_spheres(branched(), with_base).collision_links(), (Names{"base", "foot"}));
+  const std::string listed = ", \"base_links_not_checked\": [\"absent\", \"mast\"]";
+  const RobotOptions held = {.spheres = json_of({"absent", "mast"}, listed)};
+  spheres_error(branched(), held, {"no link that is checked has spheres"});
 }
 
 TEST(SpherePairs, IgnoredByAnSrdf) {
@@ -496,7 +543,10 @@ TEST(SphereLinks, AtMost768Spheres) {
   };
   EXPECT_EQ(with_spheres(branched(), {.spheres = json("l1", 768)}).sphere_links().size(), 768u);
   json_error(json("l1", 769), {"769 spheres", "at most 768"});
-  EXPECT_TRUE(with_spheres(branched(), {.spheres = json("base", 769)}).sphere_links().empty());
+  // Those of the base do not count.
+  std::string both = json("base", 769);
+  both.insert(both.size() - 2, ", \"l1\": [[0, 0, 0, 0.1]]");
+  EXPECT_EQ(with_spheres(branched(), {.spheres = both}).sphere_links().size(), 1u);
 }
 
 // --- JSON ---

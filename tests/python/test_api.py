@@ -252,6 +252,8 @@ def test_a_urdf_needs_a_tool_link() -> None:
         ({"locked_joints": {"\udcff": 0.0}}, "locked_joints is no valid Unicode text"),
         ({"spheres": "panda_curobo"}, r"ee_link='panda_grasptarget', spheres='panda_curobo'\)"),
         ({"spheres": "none.json"}, "spheres must be None"),
+        ({"srdf": ""}, "srdf must not be empty; pass None"),
+        ({"srdf": " \n"}, "srdf must not be empty"),
         ({"srdf": 3}, "srdf must be the path or text of an SRDF"),
         ({"srdf": "none.srdf"}, r"none\.srdf: cannot be read"),
         ({"check_base": 1}, "check_base must be True or False"),
@@ -590,11 +592,59 @@ def test_collision_needs_geometry() -> None:
     with pytest.raises(ValueError, match=f"set_world: .*{how}"):
         arm.set_world(spheres=[[0, 0, 1, 0.1]])
     with pytest.raises(ValueError, match=f"set_worlds: .*{how}"):
-        arm.set_worlds([{}])
+        arm.set_worlds([{}, {"spheres": [[0, 0, 1, 0.1]]}])
     with pytest.raises(ValueError, match=f"check: .*{how}"):
         arm.check([0.0, 0.0])
     assert arm.spheres_at([0.0, 0.0]).shape == (0, 4)
+
+
+def test_what_has_no_effect_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    hjcdik.Solver("fetch", device="cpu", srdf='<robot name="fetch"/>', check_base=True)
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
+        "fetch: <string>: the SRDF has no effect: the robot has no collision spheres",
+        "fetch: check_base has no effect: the robot has no collision spheres",
+    ]
+    caplog.clear()
+    srdf = '<robot name="pand"><disable_collisions link1="panda_link1" link2="panda_lnk5"/></robot>'
+    hjcdik.Solver("panda", device="cpu", srdf=srdf, check_base=True)
+    first, second = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
+    assert "is for robot 'pand', but that of" in first
+    assert "has entries without effect: 'panda_lnk5'; the robot of" in second
+    assert "no link 'panda_lnk5', the nearest names are 'panda_link5'" in second
+    with pytest.raises(
+        hjcdik.ModelError, match=r"no link that is checked has spheres: .* 'panda_link0' alone"
+    ):
+        hjcdik.Solver(
+            hjcdik.preset_urdf("panda"),
+            ee_link="panda_hand",
+            spheres='{"spheres": {"panda_link0": [[0, 0, 0, 0.1]]}}',
+        )
+
+
+def test_worlds_without_obstacles_need_no_geometry() -> None:
+    arm = hjcdik.Solver(planar(), ee_link="l3", device="cpu")
     arm.clear_world()
+    (empty,) = arm.worlds
+    for change in (arm.set_world, lambda: arm.set_world(boxes=[]), lambda: arm.set_worlds([])):
+        change()
+        (now,) = arm.worlds
+        assert now.keys() == empty.keys()
+        assert not any(len(now[kind]) for kind in now if kind != "exact_cylinders")
+    targets = arm.sample_targets(2)
+    for index in (0, -1, [0, -1]):
+        arm.solve(targets, world_index=index)
+    with pytest.raises(ValueError, match=r"world_index\[1\] is 1, but there is 1 world"):
+        arm.solve(targets, world_index=[0, 1])
+    arm.set_worlds([{}, {}])
+    arm.solve(targets, world_index=[0, 1])
+    assert len(pickle.loads(pickle.dumps(arm)).worlds) == 2
+
+
+@pytest.mark.parametrize("num_solutions", [2**31, 10**15, 2**62, 2**64, 10**30])
+def test_more_rows_than_memory_holds(panda: hjcdik.Solver, num_solutions: int) -> None:
+    targets = np.tile(panda.sample_targets(1), (10_000, 1))
+    with pytest.raises(ValueError, match=f"num_solutions={num_solutions} for 10000 targets"):
+        panda.solve(targets, collision=None, num_solutions=num_solutions)
 
 
 def test_options_of_solve_are_keywords(panda: hjcdik.Solver) -> None:

@@ -326,7 +326,7 @@ def test_limits_are_not_looked_at(panda: hjcdik.Solver) -> None:
         ({"collision_margin_m": -0.1}, "collision_margin_m must not be negative"),
         ({"collision_margin_m": np.nan}, "collision_margin_m must be finite"),
         ({"self_collision": 1}, "self_collision must be True or False"),
-        ({"world_index": 1}, r"world_index\[0\] is 1, but there is 1 world \(-1: the empty one\)"),
+        ({"world_index": 1}, r"world_index is 1, but there is 1 world \(-1: the empty one\)"),
         ({"world_index": [-2]}, r"world_index\[0\] is -2"),
         ({"world_index": [0, 0]}, r"world_index must have shape \(1,\), one number for each configuration"),
         ({"world_index": 0.0}, "world_index must hold integers"),

@@ -184,7 +184,7 @@ def test_solve_in_a_world(capsys: pytest.CaptureFixture[str], tmp_path: Path, pa
     soft = document(capsys, 0, *solve, *on, "--collision", "soft")["targets"][0]
     assert soft["outcome"] == "solved"
     for arguments, message in (
-        ([*mbm, "3"], "index of set 'some' must be in [0, 2], not 3"),
+        ([*mbm, "3"], "mbm.json: index of set 'some' must be in [0, 2], not 3"),
         ([*mbm, "x"], "--problem: the index must be a number, not 'x'"),
         ([*mbm, "2"], "marked invalid"),
         (mbm[:2], "mbm.json: holds sets of problems; choose one with --problem SET INDEX"),
@@ -197,10 +197,18 @@ def test_solve_in_a_world(capsys: pytest.CaptureFixture[str], tmp_path: Path, pa
         assert message in error_of(capsys, *solve, *arguments)
     for content, message in (
         ("[]", "w.json: expected an object of boxes, capsules, cylinders, spheres, exact_cylinders"),
-        ('{"box": []}', "w.json: expected an object of boxes"),
+        ("null", "w.json: expected an object of boxes"),
+        ('{"box": []}', "w.json: unknown key 'box'; expected an object of boxes"),
+        (
+            '{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "boxes": []}',
+            "w.json: unknown key 'a', 'b', 'c', 'd' and 1 more; expected",
+        ),
+        ('{"boxes": null}', "w.json: boxes is null; leave it out"),
+        ('{"spheres": [], "spheres": []}', "w.json: the key 'spheres' is there more than once"),
+        ('{"exact_cylinders": 1}', "w.json: exact_cylinders must be True or False"),
         ("{", "w.json:1: not JSON"),
-        ('{"boxes": [[1, 2, 3]]}', "boxes must have shape (M, 10)"),
-        ('{"spheres": [[0, 0, 0, -1]]}', "spheres[0]: r is -1; radii must be positive"),
+        ('{"boxes": [[1, 2, 3]]}', "w.json: boxes must have shape (M, 10)"),
+        ('{"spheres": [[0, 0, 0, -1]]}', "w.json: spheres[0]: r is -1; radii must be positive"),
     ):
         (tmp_path / "w.json").write_text(content)
         assert message in error_of(capsys, *solve, "--world", str(tmp_path / "w.json"))

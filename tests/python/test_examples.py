@@ -35,6 +35,17 @@ def test_python_in_the_documentation_runs(name: str, tmp_path: Path, monkeypatch
     exec("\n".join(blocks), {})
 
 
+def test_python_about_gpus_runs_block_by_block(tmp_path: Path) -> None:
+    blocks = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "docs/gpu.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    assert len(blocks) == 2
+    for i, block in enumerate(blocks):
+        path = tmp_path / f"block{i}.py"  # a file, since workers import it
+        path.write_text(block)
+        run(str(path), cwd=tmp_path)
+
+
 def test_demo_solves_every_preset_and_the_scene(tmp_path: Path) -> None:
     import hjcdik
 

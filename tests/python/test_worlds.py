@@ -414,6 +414,16 @@ def test_worlds_must_be_chosen_and_exist(panda: hjcdik.Solver) -> None:
         with pytest.raises(ValueError, match=r"world_index must have shape \(3,\)"):
             panda.solve(targets, world_index=[0, 0])
         panda.solve(targets, collision=None)
+        # Whatever is checked, and however many targets there are.
+        for bad in (2, -2, 2**40):
+            for options in ({}, {"collision": None}):
+                for some in (targets, targets[:0]):
+                    with pytest.raises(ValueError, match=rf"world_index is {bad}, but there are 2 worlds"):
+                        panda.solve(some, world_index=bad, **options)
+            with pytest.raises(ValueError, match=rf"world_index\[2\] is {bad}, but there are 2 worlds"):
+                panda.solve(targets, world_index=np.array([0, 1, bad]), collision=None)
+            with pytest.raises(ValueError, match=rf"world_index is {bad}, but there are 2 worlds"):
+                panda.check(np.zeros((0, 7)), world_index=bad)
     finally:
         panda.clear_world()
     with pytest.raises(ValueError, match="soft"):
@@ -561,11 +571,23 @@ def without(item: dict[str, Any], field: str) -> dict[str, Any]:
             "cuboid 'b': the quaternion .* is zero",
         ),
         ({"cuboid": {"a": {**CUBOID, "pose": [0, 0, 0]}}}, "cuboid 'a': pose must be 7 numbers"),
+        (
+            {"cuboid": {"a": {**CUBOID, "scale": [2, 2, 2]}}},
+            "cuboid 'a': unknown field 'scale'; a cuboid has pose, dims",
+        ),
+        ({"cylinder": [{**CYLINDER, "length": 1}]}, r"cylinder\[0\]: unknown field 'length'"),
+        ({"sphere": [{"center": [0, 0, 0], "radius": 1}]}, r"sphere\[0\]: unknown field 'center'"),
     ],
 )
 def test_bad_obstacles_are_named(obstacles: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         worlds.from_mbm_problem({"obstacles": obstacles})
+
+
+def test_looks_of_obstacles_are_ignored() -> None:
+    obstacles = {"cuboid": [{**CUBOID, "name": "shelf", "color": [1, 0, 0, 1]}], "sphere": [SPHERE]}
+    keywords = worlds.from_mbm_problem({"obstacles": obstacles, "anything": 3})
+    assert (len(keywords["boxes"]), len(keywords["spheres"])) == (1, 1)
 
 
 def test_problems_are_picked(tmp_path: Path) -> None:
@@ -613,6 +635,10 @@ def test_bad_documents(tmp_path: Path) -> None:
         worlds.from_mbm_text('{"problems": {"s": [3]}}', "s", 0)
     with pytest.raises(ValueError, match="a problem must be an object"):
         worlds.from_mbm_problem([])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the text: the key 'b' is there more than once in an object"):
+        worlds.from_mbm_text(
+            '{"problems": {"s": [{"obstacles": {"sphere": {"a": {}, "b": 1, "b": 1}}}]}}', "s", 0
+        )
     with pytest.raises(ValueError, match="the text:2: not JSON"):
         worlds.from_mbm_text('{"problems":\n oops', "s", 0)
     path = tmp_path / "p.json"
