@@ -102,8 +102,9 @@ HJCDIK_FN void carrying_frames(const Chain& chain, const Real* q, Frame<Real>* f
   }
 }
 
-// Calls visit(distance, first, shape, o) for every obstacle of the world, number o of its shape, that may be nearer
-// than `interest` to spheres first .. first + width - 1; what visit returns is the interest from then on.
+// Calls visit(distance, first, shape, o) for every obstacle of the world, number o of its shape, that may be
+// nearer than `interest` to spheres first .. first + width - 1; what visit returns is the interest from then
+// on.
 template <class Team, class S, class Visit>
 HJCDIK_FN void visit_world(const Team& team, const SphereTable<S>& robot, const WorldTable<S>& table,
                            int world, typename Team::Real interest, Visit&& visit) {

@@ -13,8 +13,8 @@ class RowJudge {
  public:
   using Mask = decltype(Real() < Real());
 
-  HJCDIK_FN RowJudge(const SphereTable<float>& robot, const WorldTable<float>& worlds, float margin, float room,
-                     bool self, Any any)
+  HJCDIK_FN RowJudge(const SphereTable<float>& robot, const WorldTable<float>& worlds, float margin,
+                     float room, bool self, Any any)
       : robot_(robot), worlds_(worlds), margin_(margin), least_room_(room), self_(self), any_(any) {}
 
   template <int N = 0, class Chain>
@@ -26,7 +26,8 @@ class RowJudge {
     }
   }
 
-  // Of `rows`, which are in this world, those that are free by more than the room and what float32 may be off.
+  // Of `rows`, which are in this world, those that are free by more than the room and what float32 may be
+  // off.
   HJCDIK_FN Mask free_rows(int world, Mask rows) {
     free_ = rows;
     room_ = least_room_ + 2 * worlds_.worlds[world].slack;

@@ -870,9 +870,9 @@ void Executor::Impl::solve_device(const Problem& problem, const ResultView& out,
         if (problem.options.stats) {
           const std::int64_t stride = problem.targets.stride;
           std::vector<double> targets(std::size_t((count - 1) * stride + 7));
-          check(driver().MemcpyDtoHAsync(
-                    targets.data(), reinterpret_cast<CUdeviceptr>(problem.targets.data + done * stride),
-                    targets.size() * sizeof(double), stream),
+          check(driver().MemcpyDtoHAsync(targets.data(),
+                                         reinterpret_cast<CUdeviceptr>(problem.targets.data + done * stride),
+                                         targets.size() * sizeof(double), stream),
                 "cuMemcpyDtoHAsync");
           check(driver().StreamSynchronize(stream), "solving");
           count_candidates(s, problem, targets.data(), done, count, out.stats);
@@ -939,7 +939,8 @@ void Executor::Impl::solve_piece_device(Session& s, const Problem& problem, std:
   }
 }
 
-// The statistics of targets first .. first + count - 1, which are at `targets` on the host and have their rows.
+// The statistics of targets first .. first + count - 1, which are at `targets` on the host and have their
+// rows.
 void Executor::Impl::count_candidates(Session& s, const Problem& problem, const double* targets,
                                       std::int64_t first, std::int64_t count, TargetStats* stats) {
   if (!problem.options.stats) return;

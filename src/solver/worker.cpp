@@ -19,8 +19,8 @@ namespace {
 // Two rows nearer than this in every joint are one, whatever distinct_rad says.
 constexpr double kSameConfiguration = 1e-7;
 
-// Ends deeper in collision than this are not pushed out of it, m: a tool that may move by millimetres does not get
-// an arm out of more.
+// Ends deeper in collision than this are not pushed out of it, m: a tool that may move by millimetres does
+// not get an arm out of more.
 constexpr float kDeepestPushed = 0.03f;
 
 // From so many targets on, their first hits are judged together.
@@ -194,16 +194,11 @@ struct Worker::Impl {
     }
     finish_rows(scratch_, rows);
     const CollisionRule rule = problem_->rule();
-    JudgeTask task{&chain_->constants_f32,
-                   chain_->sphere_tables.f32.table(),
-                   rule.worlds->table_f32(),
-                   float(rule.margin),
-                   float(kLittleMoved),
-                   rule.self,
-                   std::int32_t(rows),
-                   row_q_.data(),
-                   row_world_.data(),
-                   row_free_.get()};
+    JudgeTask task{&chain_->constants_f32,   chain_->sphere_tables.f32.table(),
+                   rule.worlds->table_f32(), float(rule.margin),
+                   float(kLittleMoved),      rule.self,
+                   std::int32_t(rows),       row_q_.data(),
+                   row_world_.data(),        row_free_.get()};
     const bool judged = engine_->judge(task);
     for (std::int64_t r = 0; r < rows && judged; r++) {
       const std::int64_t t = row_hit_[r] / capacity_;
