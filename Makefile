@@ -115,10 +115,7 @@ $(VENV)/.installed-dev: $(VENV)/.build-requirements $(SOURCES) | packages
 	@$(INSTALL) '.[cli,dev]'
 	@touch $(VENV)/.installed $@
 
-$(VENV)/.installed-wheel: $(VENV)/.wheel-requirements
-	scripts/make_wheel.sh $(BIN)/python dist $(WHEEL_STORE)
-
-bench: $(VENV)/.build-requirements $(SOURCES) | packages
+$(VENV)/.installed-bench: $(VENV)/.build-requirements $(SOURCES) | packages
 	@echo "Building hjcdik and installing it into $(VENV), with what it is compared to"
 	@$(INSTALL) '.[cli,bench]'
 	@touch $(VENV)/.installed $@
