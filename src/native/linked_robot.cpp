@@ -8,7 +8,9 @@
 #include <stdexcept>
 
 #include "model/chain.hpp"
+#include "model/json.hpp"
 #include "model/names.hpp"
+#include "store/store.hpp"
 
 namespace hjcdik::native {
 namespace {
@@ -91,17 +93,67 @@ Robot robot_of(const LinkedRobot& from) {
   return Robot(std::move(chain));
 }
 
+namespace {
+
+// The document of a build is written by python/hjcdik/_builds.py; kSchema is its SCHEMA.
+constexpr double kSchema = 1;
+
+const model::Json& member(const model::Json& object, const char* key) {
+  for (const auto& [name, value] : object.members) {
+    if (name == key) return value;
+  }
+  throw std::runtime_error(std::string("it has no ") + key);
+}
+
+// The text of a file that stands in a build, and its name; nothing for null.
+void file_of(const model::Json& entry, std::string& text, std::string& source) {
+  if (entry.kind == model::Json::Kind::null) return;
+  text = member(entry, "text").string;
+  source = member(entry, "name").string;
+}
+
+// The robot of the store's build of this name, if there is one.
+std::optional<Robot> prepared(const std::string& name) {
+  std::string problem;
+  const std::string folder = store::default_folder();
+  const auto build = folder.empty() ? std::nullopt : store::read_build(folder, name, problem);
+  if (!problem.empty()) throw std::runtime_error("HJCDIK_NATIVE_ROBOT: " + problem);
+  if (!build) return std::nullopt;
+  try {
+    const model::Json document = model::parse_json({build->text, name, "a prepared build"});
+    if (member(document, "schema").number != kSchema) throw std::runtime_error("it is of another version");
+    const model::Json& inputs = member(document, "inputs");
+    RobotOptions options;
+    std::string urdf, source;
+    file_of(member(inputs, "urdf"), urdf, source);
+    options.ee_link = member(inputs, "tool").string;
+    file_of(member(inputs, "spheres"), options.spheres, options.spheres_source);
+    file_of(member(inputs, "srdf"), options.srdf, options.srdf_source);
+    for (const auto& [joint, value] : member(inputs, "locked_joints").members)
+      options.locked_joints[joint] = value.number;
+    options.check_base = member(inputs, "check_base").number != 0;
+    return Robot::from_urdf_text(urdf, options, source);
+  } catch (const std::exception& error) {
+    throw std::runtime_error("HJCDIK_NATIVE_ROBOT names the build " + model::in_quotes(name) +
+                             ", which cannot be read: " + error.what() +
+                             "; prepare it again by hjcdik build");
+  }
+}
+
+}  // namespace
+
 Robot robot_named(const std::string& name) {
   std::vector<std::string> names;
   for (const PresetInfo& preset : presets()) {
     if (preset.name == name) return Robot::preset(name);
     names.push_back(preset.name);
   }
-  // Here come the store's prepared builds, by name.
+  if (std::optional<Robot> robot = prepared(name)) return *std::move(robot);
   const std::size_t first = name.find('#');
   if (first == std::string::npos || first == 0) {
-    throw std::runtime_error("HJCDIK_NATIVE_ROBOT is " + model::in_quotes(name) + "; one of the presets " +
-                             joined(names) + " or PATH.urdf#TOOL[#SPHERES] is expected");
+    throw std::runtime_error(
+        "HJCDIK_NATIVE_ROBOT is " + model::in_quotes(name) + "; one of the presets " + joined(names) +
+        ", the name of a prepared build (hjcdik list) or PATH.urdf#TOOL[#SPHERES] is expected");
   }
   const std::size_t second = name.find('#', first + 1);
   RobotOptions options;

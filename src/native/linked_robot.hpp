@@ -25,8 +25,9 @@ struct LinkedRobot {
 // The chain is that of the header to the last bit. Throws std::runtime_error.
 Robot robot_of(const LinkedRobot& linked);
 
-// A preset's name, or the path of a URDF with its tool, and collision spheres if any: "arm.urdf#tool0" or
-// "arm.urdf#tool0#spheres.json". Throws std::runtime_error, which says what is expected.
+// A preset's name, that of a prepared build in the store, or the path of a URDF with its tool, and collision
+// spheres if any: "arm.urdf#tool0" or "arm.urdf#tool0#spheres.json". Throws std::runtime_error, which says
+// what is expected.
 Robot robot_named(const std::string& name);
 
 // The program's: of its header, else of HJCDIK_NATIVE_ROBOT, else the packaged panda. Always the same once it

@@ -2,6 +2,8 @@
 // tested by contract_program.cpp.
 #include <hjcd_kernel.h>
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +14,7 @@
 #include "native/scene.hpp"
 #include "native/stats_file.hpp"
 #include "plain_world.hpp"
+#include "store/store.hpp"
 
 namespace hjcdik {
 namespace {
@@ -120,6 +123,36 @@ TEST(RobotNamed, IsAPresetOrAUrdf) {
                                    {"HJCDIK_NATIVE_ROBOT", "/none.urdf"});
   expect_error<std::runtime_error>([&] { robot_named(folder + "panda.urdf#no"); },
                                    {"HJCDIK_NATIVE_ROBOT", "'no'"});
+}
+
+// The document as python/hjcdik/_builds.py writes it.
+TEST(RobotNamed, IsAPreparedBuild) {
+  const auto folder = std::filesystem::temp_directory_path() / ("hjcdik_native_" + std::to_string(getpid()));
+  setenv("HJCDIK_CACHE_DIR", folder.c_str(), 1);
+  const auto document = [](const std::string& schema, const std::string& spheres) {
+    return "{\"schema\": " + schema +
+           ", \"inputs\": {\"urdf\": {\"name\": \"arm.urdf\", \"text\": \"<robot name='arm'><link "
+           "name='base'/>"
+           "<link name='tip'/><joint name='j' type='revolute'><parent link='base'/><child link='tip'/>"
+           "<axis xyz='0 0 1'/><limit lower='-1' upper='2'/></joint></robot>\"}, \"tool\": \"tip\", "
+           "\"spheres\": " +
+           spheres + ", \"srdf\": null, \"locked_joints\": {}, \"check_base\": false}}";
+  };
+  const std::string ball =
+      "{\"name\": \"ball\", \"text\": \"{\\\"spheres\\\": {\\\"tip\\\": [[0, 0, 0, 0.1]]}}\"}";
+  ASSERT_TRUE(store::publish_build(folder.string(), {"my arm", {}, document("1", ball)}));
+  ASSERT_TRUE(store::publish_build(folder.string(), {"bare", {}, document("1", "null")}));
+  ASSERT_TRUE(store::publish_build(folder.string(), {"newer", {}, document("2", "null")}));
+  const Robot arm = robot_named("my arm");
+  EXPECT_EQ(arm.name(), "arm");
+  EXPECT_EQ(arm.ee_link(), "tip");
+  EXPECT_EQ(arm.joints()[0].upper, 2);
+  EXPECT_EQ(arm.collision_links(), std::vector<std::string>{"tip"});
+  EXPECT_TRUE(robot_named("bare").collision_links().empty());
+  expect_error<std::runtime_error>([] { robot_named("newer"); },
+                                   {"'newer'", "another version", "hjcdik build"});
+  std::filesystem::remove_all(folder);
+  unsetenv("HJCDIK_CACHE_DIR");
 }
 
 TEST(Kernel, RowsAreTheSolversOwn) {
