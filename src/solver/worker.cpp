@@ -509,7 +509,7 @@ struct Worker::Impl {
   void approximate(std::int64_t t) {
     const std::int64_t near = states_[t].near_hits;
     // Ends deep in collision are far from any that is free.
-    const auto counts = [&](float score) { return score < kCollides + kDeepestPushed; };
+    const auto counts = [&](float score) { return !judged_ || score < kCollides + kDeepestPushed; };
     scratch_.resize(near + 1, dof_);
     std::int64_t n = 0;
     for (std::int64_t row = t * near_capacity_; row < t * near_capacity_ + near; row++) {
