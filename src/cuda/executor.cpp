@@ -111,10 +111,12 @@ bool is_one_row(const SolveOptions& o) {
   return o.num_solutions == 1 && o.q_init_rows == 0 && o.collision != Collision::soft;
 }
 
-// From this many targets on their first hits are judged together (Worker::Impl::first_hits).
+// From this many targets on their first hits are judged together where there are no obstacles, as in
+// Worker::Impl::first_hits.
 constexpr std::int64_t kManyJudged = 512;
 bool judges_first_hits(const Problem& problem, std::int64_t count) {
-  return problem.judged() && count >= kManyJudged && problem.options.precision != Precision::fp32;
+  return problem.judged() && count >= kManyJudged && problem.options.precision != Precision::fp32 &&
+         problem.options.world_index == nullptr && !problem.worlds->has_obstacles(problem.world_of(0));
 }
 
 // Targets in one of the worker's rounds: bounded by the memory of their hits.

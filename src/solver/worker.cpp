@@ -171,12 +171,15 @@ struct Worker::Impl {
   // fraction of the price; what it can't be told of is left to the search that judges, which answers the
   // same.
   void first_hits() {
+    // Among obstacles too many are not free for this to pay.
     std::int32_t active = 0;
     for (std::int32_t t = 0; t < count_; t++) {
+      if (problem_->worlds->has_obstacles(states_[t].world)) continue;
       states_[t].job_end = std::min(job_end_[t], core::kWalkBlock);
       states_[t].need = 1;
       order_[active++] = t;
     }
+    if (active < kManyTargets) return;
     search(active, nullptr, nullptr, false);
     scratch_.resize(active, dof_);
     std::int64_t rows = 0;
@@ -184,7 +187,8 @@ struct Worker::Impl {
     row_world_.resize(std::size_t(active));
     row_q_.resize(std::size_t(active * dof_));
     row_free_ = std::make_unique<bool[]>(std::size_t(active));
-    for (std::int32_t t = 0; t < active; t++) {
+    for (std::int32_t a = 0; a < active; a++) {
+      const std::int32_t t = order_[a];
       if (states_[t].hits == 0) continue;
       const std::int64_t hit = std::int64_t(t) * capacity_;
       load(scratch_, rows, t, &hit_q_[hit * dof_], hit_job_[hit]);
@@ -207,7 +211,7 @@ struct Worker::Impl {
         add_to_pool(t, scratch_, r, scratch_.job[r]);
       }
     }
-    for (std::int32_t t = 0; t < active; t++) states_[t].next_job = 0;
+    for (std::int32_t a = 0; a < active; a++) states_[order_[a]].next_job = 0;
   }
 
   // Whether a polished hit is free: what the search saw decides where the polish cannot have changed it.

@@ -36,6 +36,9 @@ struct WorldSet {
   std::vector<core::WorldRange> ranges;  // of every world; the empty one comes last
   std::uint64_t id;                      // of this set, unique in the process
 
+  bool has_obstacles(std::int32_t world) const {
+    return ranges[std::size_t(world)].begin < ranges[std::size_t(world)].end;
+  }
   std::int32_t empty_world() const { return std::int32_t(worlds.size()); }
   // -1 as in SolveOptions::world_index.
   std::int32_t world_of(std::int32_t index) const { return index < 0 ? empty_world() : index; }
