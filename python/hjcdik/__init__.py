@@ -22,6 +22,7 @@ from hjcdik._info import Info, build_info, preset_urdf, presets, sphere_presets
 from hjcdik._inputs import pose_xyzw
 from hjcdik._result import Result, Stats, TargetResult
 from hjcdik._solver import Solver
+from hjcdik._spherize import SphereModel, spherize
 from hjcdik._world import world_arrays
 
 _BINDING_ABI = 4
@@ -42,6 +43,7 @@ __all__ = [
     "Result",
     "SolveError",
     "Solver",
+    "SphereModel",
     "Stats",
     "TargetResult",
     "__version__",
@@ -50,6 +52,7 @@ __all__ = [
     "preset_urdf",
     "presets",
     "sphere_presets",
+    "spherize",
     "world_arrays",
     "worlds",
 ]

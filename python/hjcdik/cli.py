@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 import hjcdik
 from hjcdik import _core, _devices, _inputs, _world, worlds
+from hjcdik._spherize import command as _spherize
 
 SOLVED, UNSOLVED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
@@ -171,6 +172,8 @@ def _parser() -> argparse.ArgumentParser:
         "--output", metavar="FILE", help="write the rows to a file: .csv, .json, or .npy (q only, NaN-padded)"
     )
     solve.set_defaults(run=_solve)
+
+    _spherize.add_to(commands, _print_table)
     return parser
 
 
