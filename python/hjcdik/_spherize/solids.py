@@ -20,6 +20,7 @@ from hjcdik._spherize._optional import need
 _SAGITTA = 5e-5  # m; how far a primitive's facets may lie under its surface
 _MOST_PIECES, _CLUSTERS = 40_000, 1500
 _NEIGHBOURS = 10
+_ABOVE = 1e-5  # of the extent
 _CLOSED_LINES, _OPEN_LINES = 3, 9
 _CHUNK = 500_000  # pairs of points and triangles at once
 
@@ -176,13 +177,23 @@ class Mesh:
     """
 
     def __init__(self, vertices: Array, faces: tri.Ints) -> None:
-        self.triangles, self.closed = tri.oriented(vertices, faces)
+        self.triangles, self.closed, bodies = tri.oriented(vertices, faces)
         if len(self.triangles) == 0:
             raise ValueError("it has no triangle of an area above zero")
+        lines = _CLOSED_LINES if self.closed else _OPEN_LINES
+        # Directions out of line with anything that is built along axes.
+        self._lines = [tri.Lines(self.triangles, direction) for direction in _directions(lines)]
+
         total = float(tri.areas(self.triangles).sum())
-        self._distances = tri.Distances(self.triangles)
-        # Clusters of pieces of the surface, each with the triangles that these belong to.
         pieces, owner = tri.split(self.triangles, 2 * math.sqrt(total / _MOST_PIECES))
+        boundary = self.triangles
+        if bodies > 1:
+            # What lies inside another body bounds nothing.
+            boundary = pieces = self._outer(pieces)
+            owner = np.arange(len(pieces))
+        self._count = len(boundary)
+        self._distances = tri.Distances(boundary)
+        # Clusters of pieces of the surface, each with the triangles that these belong to.
         centroids = pieces.mean(axis=1)
         cell = math.sqrt(total / _CLUSTERS)
         _, seed = np.unique(np.floor(centroids / cell).astype(np.int64), axis=0, return_index=True)
@@ -191,14 +202,17 @@ class Mesh:
         pairs = np.unique(np.stack([cluster, owner], axis=1), axis=0)
         self._members = pairs[:, 1]
         self._starts = np.searchsorted(pairs[:, 0], np.arange(len(seed) + 1))
-        lines = _CLOSED_LINES if self.closed else _OPEN_LINES
-        # Directions out of line with anything that is built along axes.
-        self._lines = [tri.Lines(self.triangles, direction) for direction in _directions(lines)]
+
+    def _outer(self, pieces: Array) -> Array:
+        """The pieces that are not wholly inside, seen from their outer side."""
+        above = pieces + _ABOVE * np.ptp(pieces.reshape(-1, 3), axis=0).max() * tri.normals(pieces)[:, None]
+        hidden = self.inside(above.reshape(-1, 3)).reshape(-1, 3).all(axis=1)
+        return pieces[~hidden] if not hidden.all() else pieces
 
     def inside(self, points: Array) -> npt.NDArray[np.bool_]:
         windings = [line.windings(points) for line in self._lines]
         if self.closed:
-            return np.median([up for up, _ in windings], axis=0) > 0.5  # type: ignore[no-any-return]
+            return np.median([up for up, _ in windings], axis=0) > 0.5
         return np.mean([side for pair in windings for side in pair], axis=0) > 0.5  # type: ignore[no-any-return]
 
     def distance(self, points: Array) -> Array:
@@ -222,7 +236,7 @@ class Mesh:
         return np.where(self.inside(points), -distance, distance)
 
     def exact_distance(self, points: Array) -> Array:
-        every = np.arange(len(self.triangles))
+        every = np.arange(self._count)
         distance = np.empty(len(points))
         step = max(_CHUNK // len(every), 1)
         for first in range(0, len(points), step):

@@ -103,15 +103,15 @@ def _foot(along: Array, length: Array) -> Array:
 # --- Orientation --------------------------------------------------------------------------------
 
 
-def oriented(vertices: Array, faces: Ints) -> tuple[Array, bool]:
-    """Triangles whose normals point outward, body by body, and whether all bodies are closed."""
+def oriented(vertices: Array, faces: Ints) -> tuple[Array, bool, int]:
+    """Triangles whose normals point outward, whether all bodies are closed, and how many bodies there are."""
     _, first, index = np.unique(
         np.round(vertices / _weld(vertices)).astype(np.int64), axis=0, return_index=True, return_inverse=True
     )
     vertices, faces = vertices[first], index.reshape(-1)[faces]
     faces = faces[areas(vertices[faces]) > 1e-16]
     if len(faces) == 0:
-        return np.empty((0, 3, 3)), False
+        return np.empty((0, 3, 3)), False, 0
     faces = _dedupe(faces)
     body, faces = _consistent(faces)
     triangles = vertices[faces]
@@ -129,7 +129,7 @@ def oriented(vertices: Array, faces: Ints) -> tuple[Array, bool]:
     volume = np.bincount(body, weights=np.einsum("ni,ni->n", a, np.cross(b, c)), minlength=bodies)
     inward = (volume < 0)[body]
     faces[inward] = faces[inward][:, ::-1]
-    return vertices[faces], _closed(faces)
+    return vertices[faces], _closed(faces), int(bodies)
 
 
 def _weld(vertices: Array) -> float:
