@@ -1,4 +1,4 @@
-"""The spherizer: covers of parametric links, files, missing meshes, pairs, reports, rebinding, the command."""
+"""The spherizer: covers, files, missing meshes, pairs, reports, rebinding, and its command."""
 
 from __future__ import annotations
 
@@ -120,10 +120,10 @@ def bulge_of(spheres: np.ndarray, distance: Distance) -> float:
     return float(distance(points.reshape(-1, 3)).max())
 
 
-def greedy_voxel_cover(mesh: Any, distance: Distance, pitch: float = 0.008) -> int:
-    """How many spheres at voxel centres inside, that stick out by no more than the bulge, a greedy cover takes."""
+def greedy_voxel_cover(mesh: Any, distance: Distance, shift: float, pitch: float = 0.008) -> int:
+    """How many spheres within the bulge, at voxel centres inside, a greedy cover takes."""
     low, high = mesh.bounds
-    axes = [np.arange(a + pitch / 2, b, pitch) for a, b in zip(low, high, strict=True)]
+    axes = [np.arange(a + shift * pitch, b, pitch) for a, b in zip(low, high, strict=True)]
     centres = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
     depth = -distance(centres)
     centres, radii = centres[depth > 0], depth[depth > 0] + BULGE
@@ -163,7 +163,10 @@ def test_the_bulge_is_bounded(link: tuple[Any, Distance, np.ndarray]) -> None:
 
 def test_fewer_spheres_than_a_greedy_voxel_cover(link: tuple[Any, Distance, np.ndarray]) -> None:
     mesh, distance, spheres = link
-    assert len(spheres) < greedy_voxel_cover(mesh, distance)
+    # The grid that an octree or a voxel model would have, wherever its origin happens to lie.
+    greedy = [greedy_voxel_cover(mesh, distance, shift) for shift in (0.5, 0.25, 0.0)]
+    assert len(spheres) <= min(greedy)
+    assert len(spheres) < np.mean(greedy)
 
 
 def test_a_smaller_bulge_fits_more_closely() -> None:
@@ -292,11 +295,12 @@ def arm(meshes: str = "package://my_arm/meshes/{}.stl", hand: str = "", scale: s
         + f'<link name="hand">{hand}</link><link name="tool"/>'
         + "".join(
             f'<joint name="{name}" type="revolute"><parent link="{parent}"/><child link="{child}"/>'
-            f'<origin xyz="{xyz}"/><axis xyz="{axis}"/><limit lower="-2" upper="2.5" effort="1" velocity="1"/>'
+            f'<origin xyz="{xyz}"/><axis xyz="{axis}"/><limit lower="-2" upper="2.5"/>'
             "</joint>"
             for name, parent, child, xyz, axis in joints
         )
-        + '<joint name="jt" type="fixed"><parent link="hand"/><child link="tool"/><origin xyz="0 0.1 0"/></joint>'
+        + '<joint name="jt" type="fixed"><parent link="hand"/><child link="tool"/>'
+        '<origin xyz="0 0.1 0"/></joint>'
         "</robot>"
     )
 
@@ -675,7 +679,7 @@ def test_rebinding_names_the_first_joint_that_differs(model: hjcdik.SphereModel)
         with pytest.raises(hjcdik.ModelError, match=message):
             model.rebind(arm().replace(old, new))
     fixed = arm().replace('name="j3" type="revolute"', 'name="j3" type="fixed"')
-    with pytest.raises(hjcdik.ModelError, match="joint 'j3': .*nothing moves there"):
+    with pytest.raises(hjcdik.ModelError, match=r"joint 'j3': .*nothing moves there"):
         model.rebind(fixed)
     with pytest.raises(hjcdik.ModelError, match="no link 'hand'; the nearest names are"):
         model.rebind(arm().replace('"hand"', '"hands"').replace('"tool"', '"tip"'))
@@ -699,7 +703,7 @@ def test_models_from_files(model: hjcdik.SphereModel, folder: Path, tmp_path: Pa
     np.testing.assert_allclose(again.links["upper"], model.links["upper"], atol=1e-6)
     with pytest.raises(ValueError, match="give its robot's URDF too"):
         hjcdik.SphereModel.load(tmp_path / "s.json")
-    with pytest.raises(ValueError, match="must end with one of .json, .urdf"):
+    with pytest.raises(ValueError, match=r"must end with one of \.json, \.urdf"):
         model.save(tmp_path / "s.yaml")
 
 

@@ -22,16 +22,20 @@ from hjcdik._spherize.solids import Solid
 Bits: TypeAlias = npt.NDArray[np.uint64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-# Of the bulge. Points of the surface stand closer than _SPACING, and keep _SEAM from the spheres' surfaces:
-# enough for what lies between them to be contained nearly everywhere.
-_SPACING, _SEAM = 0.3, 0.06
+# Of the bulge. Points of the surface stand closer than _SPACING, and keep a seam from the spheres' surfaces.
+# A wide one lets the proof end soon, a narrow one saves spheres: one attempt for each, the best counts.
+_SPACING = 0.3
+_SEAMS = (0.06, 0.03)
 _SAFETY = 1e-6  # m
 _MOST_POINTS = 25_000
 _GRID_CANDIDATES, _MEDIAL_CANDIDATES, _SURFACE_CANDIDATES = 4000, 2500, 2000
-_ROUNDS = 15  # of proofs
+_ROUNDS = 14  # of proofs
+_MENDING_ROUNDS = 6  # of these, with few tries each
+_RELAXING_ROUNDS = 12
+_DROPS, _FEW_SPHERES = 6, 40  # tries at one sphere less, where there are few
 _POINTS_A_ROUND = 4000
-_ATTEMPTS = 3  # at fewer spheres
 _TRIES, _MOST_TRIES = 20, 3000  # for each sphere, in all
+_FEW_TRIES, _MOST_FEW_TRIES = 6, 300
 _SAMPLE = 1200  # candidates looked at in a try
 _DEEPEST = 6
 _MOST_VOXELS = 2_000_000
@@ -43,27 +47,31 @@ _CHUNK = 4_000_000
 
 def bounded_bulge(solid: Solid, bulge: float, random: np.random.Generator) -> Array:
     """Spheres (n, 4) that contain the whole surface, none of which sticks out by more than `bulge` (m)."""
-    problem = _Problem(_surface_points(solid, bulge), _SEAM * bulge + float(solid.slack.max()))
+    problem = _Problem(_surface_points(solid, bulge), float(solid.slack.max()))
     centres = _candidates(solid, bulge, problem.points, random)
-    problem.add_candidates(centres, _radii(solid, centres, bulge))
-    chosen = _greedy(problem, np.empty(0, np.int64))
+    chosen = np.empty(0, np.int64)
     best: Array | None = None
-    for _ in range(_ATTEMPTS):
-        chosen = _improve(problem, chosen, random)
-        if best is None or len(chosen) < len(best):
-            chosen, spheres = _proved(solid, problem, chosen, bulge)
-            if best is None or len(spheres) < len(best):
-                best = spheres
-        near = _around(problem, chosen, random)
-        problem.add_candidates(near, _radii(solid, near, bulge))
+    for seam in _SEAMS:
+        problem.set_margin(seam * bulge + float(solid.slack.max()))
+        problem.add_candidates(centres, _radii(solid, centres, bulge))
+        chosen = _improve(problem, _greedy(problem, chosen), random, _TRIES, _MOST_TRIES)
+        for _ in range(_DROPS if len(chosen) <= _FEW_SPHERES else 0):
+            chosen = _with_one_less(solid, problem, chosen, bulge, random)
+        proved, spheres = _proved(solid, problem, chosen, bulge, seam * bulge / 2, random)
+        if best is None or len(spheres) < len(best):
+            best, chosen = spheres, proved
+        centres = _around(problem, chosen, random)
     assert best is not None
     return _sorted(best)
 
 
-def _proved(solid: Solid, problem: _Problem, chosen: Ints, bulge: float) -> tuple[Ints, Array]:
-    """The candidates chosen, with more where the proof asks for them, and the spheres that they make."""
-    smallest = _SEAM * bulge / 2
-    for _ in range(_ROUNDS):
+def _proved(
+    solid: Solid, problem: _Problem, chosen: Ints, bulge: float, smallest: float, random: np.random.Generator
+) -> tuple[Ints, Array]:
+    """The candidates chosen, changed and joined by more until the proof holds, and their spheres."""
+    for turn in range(_ROUNDS):
+        if turn < _MENDING_ROUNDS:
+            chosen = _relaxed(solid, problem, chosen, bulge, random)
         chosen = _with_exact_radii(solid, problem, chosen, bulge)
         spheres = _shrunk(solid, problem, chosen)
         bare = uncovered(solid, spheres, smallest)
@@ -72,6 +80,8 @@ def _proved(solid: Solid, problem: _Problem, chosen: Ints, bulge: float) -> tupl
         points = _thinned(bare.mean(axis=1), bulge / 20)
         problem.add_points(points[:: -(-len(points) // _POINTS_A_ROUND)])
         chosen = _greedy(problem, chosen)
+        if turn < _MENDING_ROUNDS:
+            chosen = _improve(problem, chosen, random, _FEW_TRIES, _MOST_FEW_TRIES)
     return chosen, _patched(solid, _full(problem, chosen), bulge, smallest)
 
 
@@ -100,6 +110,10 @@ class _Problem:
         # The last word of either part may have room: a point's place is counted in words.
         pad = _words(len(self.points)) * 64 - len(self.points)
         self.points = np.concatenate([self.points, np.full((pad, 3), np.nan), points])
+
+    def set_margin(self, margin: float) -> None:
+        self.margin = margin
+        self.bits = self._contained(self.centres, self.radii, self.points)
 
     def set_radii(self, index: Ints, radii: Array) -> None:
         self.radii[index] = radii
@@ -182,11 +196,11 @@ def _needed(problem: _Problem, chosen: Ints) -> Ints:
     return np.array(kept, np.int64)
 
 
-def _improve(problem: _Problem, chosen: Ints, random: np.random.Generator) -> Ints:
+def _improve(problem: _Problem, chosen: Ints, random: np.random.Generator, tries: int, most: int) -> Ints:
     """Takes out a few neighbours at a time and fills the gap anew, where that takes no more spheres."""
     goal = problem.covered(chosen)
     tree = need("scipy.spatial", "the spherizer").cKDTree(problem.centres)
-    for _ in range(min(_TRIES * len(chosen), _MOST_TRIES)):
+    for _ in range(min(tries * len(chosen), most)):
         if len(chosen) < 2:
             break
         centre = problem.centres[random.choice(chosen)]
@@ -289,6 +303,73 @@ def _around(problem: _Problem, chosen: Ints, random: np.random.Generator) -> Arr
     offsets = random.normal(size=(len(chosen), count, 3))
     offsets *= np.geomspace(0.03, 0.4, count)[None, :, None] / np.linalg.norm(offsets, axis=2, keepdims=True)
     return (problem.centres[chosen, None] + offsets * problem.radii[chosen, None, None]).reshape(-1, 3)
+
+
+# --- Relaxing ---------------------------------------------------------------------------------
+
+
+def _relaxed(
+    solid: Solid, problem: _Problem, chosen: Ints, bulge: float, random: np.random.Generator
+) -> Ints:
+    """As many candidates, new ones, moved so that the points have more room in them; or the same."""
+    spheres = _full(problem, chosen)
+    points = problem.points[np.isfinite(problem.points[:, 0])]
+    before = least = _room(points, spheres)[1].min()
+    best = spheres
+    scales = np.geomspace(0.15, 0.01, _RELAXING_ROUNDS)
+    count = int(np.clip(3000 / len(spheres), 16, 60))
+    for scale in scales:
+        # Each sphere is moved to where the points that are deepest in it have most room.
+        owner, room = _room(points, spheres)
+        offsets = random.normal(size=(len(spheres), count, 3)) * (scale * spheres[:, None, 3:])
+        offsets[:, 0] = 0
+        centres = spheres[:, None, :3] + offsets
+        radii = _radii(solid, centres.reshape(-1, 3), bulge).reshape(len(spheres), count)
+        order = np.lexsort((room, owner))
+        starts = np.searchsorted(owner[order], np.arange(len(spheres) + 1))
+        moved = spheres.copy()
+        for i in range(len(spheres)):
+            own = points[order[starts[i] : min(starts[i + 1], starts[i] + 150)]]
+            if len(own) == 0:
+                continue
+            far = np.linalg.norm(centres[i, :, None] - own, axis=2).max(axis=1)
+            pick = int((radii[i] - far).argmax())
+            moved[i] = *centres[i, pick], radii[i, pick]
+        spheres = moved
+        room = _room(points, spheres)[1].min()
+        if room > least:
+            best, least = spheres, room
+    if least <= before:
+        return chosen
+    first = len(problem.radii)
+    problem.add_candidates(best[:, :3], best[:, 3])
+    return np.arange(first, len(problem.radii))
+
+
+def _room(points: Array, spheres: Array) -> tuple[Ints, Array]:
+    """The sphere in which each point is deepest, and how deep."""
+    owner, room = np.empty(len(points), np.int64), np.empty(len(points))
+    step = max(_CHUNK // len(spheres), 1)
+    for first in range(0, len(points), step):
+        rows = slice(first, first + step)
+        depth = spheres[:, 3:] - np.sqrt(np.maximum(_squares(spheres[:, :3], points[rows]), 0))
+        owner[rows] = depth.argmax(axis=0)
+        room[rows] = depth.max(axis=0)
+    return owner, room
+
+
+def _with_one_less(
+    solid: Solid, problem: _Problem, chosen: Ints, bulge: float, random: np.random.Generator
+) -> Ints:
+    """One sphere less, where the others can be moved to make up for it."""
+    if len(chosen) < 2:
+        return chosen
+    alone = [_gains(problem.bits[[c]], ~problem.covered(chosen[chosen != c]))[0] for c in chosen]
+    weights = 1 / (1.0 + np.array(alone))
+    out = random.choice(len(chosen), p=weights / weights.sum())
+    fewer = _relaxed(solid, problem, np.delete(chosen, out), bulge, random)
+    fewer = _relaxed(solid, problem, fewer, bulge, random)
+    return fewer if not (problem.everything & ~problem.covered(fewer)).any() else chosen
 
 
 # --- The end ------------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ from hjcdik._spherize import triangles as tri
 from hjcdik._spherize._optional import need
 
 _SAGITTA = 5e-5  # m; how far a primitive's facets may lie under its surface
-_MOST_PIECES, _CLUSTERS = 40_000, 1500
-_NEIGHBOURS = 10
+_MOST_PIECES, _CLUSTERS = 20_000, 1500
+_NEIGHBOURS = 8
 _ABOVE = 1e-5  # of the extent
 _CLOSED_LINES, _OPEN_LINES = 3, 9
 _CHUNK = 500_000  # pairs of points and triangles at once
