@@ -43,7 +43,7 @@ def capsule_distance(
 
 
 def capsule(length: float, radius: float, axis: int = 2, centre: tuple[float, ...] = (0, 0, 0)) -> Any:
-    mesh = trimesh.creation.capsule(length, radius, count=[48, 48])
+    mesh = trimesh.creation.capsule(length, radius, count=[24, 24])
     mesh.apply_translation([0, 0, -mesh.bounds.mean(axis=0)[2]])
     if axis != 2:
         mesh.apply_transform(
@@ -87,6 +87,7 @@ def l_shape() -> tuple[Any, Distance]:
     return trimesh.util.concatenate(meshes), lambda p: np.min([d(p) for d in distances], axis=0)
 
 
+# Covers take seconds: the links are small, and made once.
 LINKS: dict[str, Callable[[], tuple[Any, Distance]]] = {
     "capsule": lambda: (capsule(0.3, 0.05), capsule_distance(0.3, 0.05)),
     "filleted box": lambda: (filleted_box((0.08, 0.1, 0.2), 0.02), box_distance((0.08, 0.1, 0.2), 0.02)),
@@ -157,7 +158,7 @@ def test_the_bulge_is_bounded(link: tuple[Any, Distance, np.ndarray]) -> None:
     _, distance, spheres = link
     # The distance is that of the smooth link, of which the mesh is a facetted one.
     assert 0.5 * BULGE < bulge_of(spheres, distance) <= BULGE + 1e-5
-    facets = 2e-4
+    facets = 8e-4
     assert (spheres[:, 3] + distance(spheres[:, :3])).max() <= BULGE + facets
 
 
@@ -170,7 +171,7 @@ def test_fewer_spheres_than_a_greedy_voxel_cover(link: tuple[Any, Distance, np.n
 
 
 def test_a_smaller_bulge_fits_more_closely() -> None:
-    mesh, distance = LINKS["capsule"]()
+    mesh, distance = capsule(0.08, 0.04), capsule_distance(0.08, 0.04)
     spheres = cover.bounded_bulge(solid_of(mesh), 0.004, np.random.default_rng(0))
     assert outside(samples_of(mesh, 20_000), spheres).max() <= 0
     assert bulge_of(spheres, distance) <= 0.004 + 1e-5
@@ -202,9 +203,9 @@ def test_voxels_are_contained_with_the_inside(name: str) -> None:
 def test_distances_against_the_closed_form(name: str) -> None:
     mesh, distance = LINKS[name]()
     solid = solid_of(mesh)
-    points = np.random.default_rng(1).uniform(mesh.bounds[0] - 0.05, mesh.bounds[1] + 0.05, (5000, 3))
+    points = np.random.default_rng(1).uniform(mesh.bounds[0] - 0.05, mesh.bounds[1] + 0.05, (2000, 3))
     expected = distance(points)
-    facets = 5e-4
+    facets = 8e-4
     deep = expected < -facets
     # Where two bodies overlap, the closed form and the mesh are both lower bounds of the depth.
     assert np.all(solid.distance(points)[expected > facets] > 0)
@@ -263,7 +264,7 @@ def test_meshes_that_are_not_closed_or_turned() -> None:
 def test_a_cavity_is_filled_and_a_body_within_bounds_nothing() -> None:
     shell = trimesh.util.concatenate([capsule(0.2, 0.06), capsule(0.2, 0.05)])
     solid = solid_of(shell)
-    np.testing.assert_allclose(solid.exact_distance(np.zeros((1, 3))), -0.06, atol=1e-3)
+    np.testing.assert_allclose(solid.exact_distance(np.zeros((1, 3))), -0.06, atol=2e-3)
 
 
 # --- Robots -------------------------------------------------------------------------------------
@@ -362,7 +363,7 @@ def test_verdicts_agree_with_the_meshes_within_the_bulge(model: hjcdik.SphereMod
         "hand": capsule_distance(0, 0.03, 2, (0, 0.02, 0)),
     }
     random = np.random.default_rng(0)
-    facets = 3e-4
+    facets = 8e-4
     near = 0
     for q in solver.sample_configurations(20, seed=1):
         for centre in random.uniform([-0.3, -0.4, 0], [0.5, 0.6, 0.8], (40, 3)):

@@ -18,7 +18,7 @@ from hjcdik._spherize import triangles as tri
 from hjcdik._spherize._optional import need
 
 _SAGITTA = 5e-5  # m; how far a primitive's facets may lie under its surface
-_MOST_PIECES, _CLUSTERS = 20_000, 1500
+_CLUSTERS = 1500
 _NEIGHBOURS = 8
 _ABOVE = 1e-5  # of the extent
 _CLOSED_LINES, _OPEN_LINES = 3, 9
@@ -185,17 +185,14 @@ class Mesh:
         self._lines = [tri.Lines(self.triangles, direction) for direction in _directions(lines)]
 
         total = float(tri.areas(self.triangles).sum())
-        pieces, owner = tri.split(self.triangles, 2 * math.sqrt(total / _MOST_PIECES))
-        boundary = self.triangles
-        if bodies > 1:
-            # What lies inside another body bounds nothing.
-            boundary = pieces = self._outer(pieces)
-            owner = np.arange(len(pieces))
+        cell = math.sqrt(total / _CLUSTERS)
+        # What lies inside another body bounds nothing.
+        boundary = self.triangles if bodies == 1 else self._outer(cell)
         self._count = len(boundary)
         self._distances = tri.Distances(boundary)
         # Clusters of pieces of the surface, each with the triangles that these belong to.
+        pieces, owner = tri.split(boundary, cell / 2)
         centroids = pieces.mean(axis=1)
-        cell = math.sqrt(total / _CLUSTERS)
         _, seed = np.unique(np.floor(centroids / cell).astype(np.int64), axis=0, return_index=True)
         self._tree = need("scipy.spatial", "the spherizer").cKDTree(centroids[seed])
         _, cluster = self._tree.query(centroids)
@@ -203,11 +200,27 @@ class Mesh:
         self._members = pairs[:, 1]
         self._starts = np.searchsorted(pairs[:, 0], np.arange(len(seed) + 1))
 
-    def _outer(self, pieces: Array) -> Array:
-        """The pieces that are not wholly inside, seen from their outer side."""
-        above = pieces + _ABOVE * np.ptp(pieces.reshape(-1, 3), axis=0).max() * tri.normals(pieces)[:, None]
-        hidden = self.inside(above.reshape(-1, 3)).reshape(-1, 3).all(axis=1)
-        return pieces[~hidden] if not hidden.all() else pieces
+    def _outer(self, cell: float) -> Array:
+        """The triangles that are not inside, seen from their outer side; of some only pieces."""
+        pieces, owner = tri.split(self.triangles, cell)
+        hidden, bare = self._hidden(pieces)
+        outside = np.bincount(owner, weights=~bare, minlength=len(self.triangles)) == 0
+        inside = np.bincount(owner, weights=~hidden, minlength=len(self.triangles)) == 0
+        mixed = ~(outside | inside)[owner]
+        parts, _ = tri.split(pieces[mixed & ~hidden & ~bare], cell / 4)
+        found = np.concatenate(
+            [self.triangles[outside], pieces[mixed & bare], parts[~self._hidden(parts)[0]]]
+        )
+        return found if len(found) else self.triangles
+
+    def _hidden(self, pieces: Array) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Which have all their corners inside, and which have none."""
+        if len(pieces) == 0:
+            return np.empty(0, bool), np.empty(0, bool)
+        extent = np.ptp(self.triangles.reshape(-1, 3), axis=0).max()
+        above = pieces + _ABOVE * extent * tri.normals(pieces)[:, None]
+        inside = self.inside(above.reshape(-1, 3)).reshape(-1, 3)
+        return inside.all(axis=1), ~inside.any(axis=1)
 
     def inside(self, points: Array) -> npt.NDArray[np.bool_]:
         windings = [line.windings(points) for line in self._lines]
