@@ -26,6 +26,7 @@ from hjcdik._info import Info, build_info, preset_urdf, presets, sphere_presets
 from hjcdik._inputs import pose_xyzw
 from hjcdik._result import Result, Stats, TargetResult
 from hjcdik._solver import Solver
+from hjcdik._spherize import SphereModel, spherize
 from hjcdik._world import world_arrays
 
 _BINDING_ABI = 5
@@ -47,6 +48,7 @@ __all__ = [
     "Result",
     "SolveError",
     "Solver",
+    "SphereModel",
     "Stats",
     "TargetResult",
     "__version__",
@@ -59,6 +61,7 @@ __all__ = [
     "preset_urdf",
     "presets",
     "sphere_presets",
+    "spherize",
     "stats",
     "world_arrays",
     "worlds",

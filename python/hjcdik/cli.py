@@ -27,6 +27,7 @@ import numpy.typing as npt
 import hjcdik
 from hjcdik import _builds, _cli_builds, _codegen, _core, _devices, _inputs, _world, stats, worlds
 from hjcdik._info import NAME_SPACE
+from hjcdik._spherize import command as _spherize
 from hjcdik._terminal import print_table, progress_bar
 
 SOLVED, UNSOLVED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
@@ -204,6 +205,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     solve.set_defaults(run=_solve)
 
+    _spherize.add_to(commands, print_table)
     for module in _COMMAND_MODULES:
         module.add_commands(commands)
 
