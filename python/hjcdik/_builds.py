@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from hjcdik import _core, _devices, _inputs
 from hjcdik._errors import BuildError, DeviceError
-from hjcdik._info import header_sha256, presets
+from hjcdik._info import NAME_SPACE, header_sha256, presets
 from hjcdik._sources import (
     NOTHING,
     STRING,
@@ -255,7 +255,7 @@ def prepare(
             "building a robot needs NVIDIA's run-time compiler, once; pip install 'hjcdik[cuda]' brings it "
             f"(hjcdik[cuda12] for drivers of CUDA 12): {error}"
         ) from None
-    _core.publish_header(folder, robot.header_text)
+    _core.publish_header(folder, robot.codegen(NAME_SPACE))
     keys = [header_hash, *(program.key for program in programs)]
     _core.publish_build(folder, name, keys, _document(artifact, arguments, header_hash))
     _devices.log_store_notes()
@@ -670,7 +670,7 @@ def _restore_header(prepared: Prepared, folder: str) -> None:
     robot = prepared.arguments.make()
     if header_sha256(robot) == prepared.artifact.header.stem:
         try:
-            _core.publish_header(folder, robot.header_text)
+            _core.publish_header(folder, robot.codegen(NAME_SPACE))
         except BuildError as error:
             _log.warning("%s", error)
 

@@ -105,10 +105,10 @@ def test_build_and_load(store: Path, arm: Path) -> None:
         assert solver.info.artifact == str(artifact.path)
         assert solver.info.robot == "arm"
         assert solver.info.spheres == "panda_foam"
-        assert solver.info.grid_header_sha256 == direct.info.grid_header_sha256 == artifact.header.stem
+        assert solver.info.grid_header_sha256 == artifact.header.stem
         targets = solver.sample_targets(20)
         assert support.same_bits(solver.solve(targets), direct.solve(targets))
-    assert artifact.header.read_text() == direct._robot.header_text
+    assert artifact.header.read_text() == hjcdik.codegen(solver)
 
 
 @pytest.mark.usefixtures("nvrtc")
