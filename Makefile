@@ -59,8 +59,9 @@ test-tsan: test-packages
 	cmake --build --preset tsan
 	$$(setarch -R true 2>/dev/null && echo setarch -R) ctest --preset tsan
 
+# A file's tests stay in one process.
 test-python: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 # The wheel with few GPU programs, and the types that its users see.
 test-wheel: $(VENV)/.installed-dev $(VENV)/.wheel-requirements
