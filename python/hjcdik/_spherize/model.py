@@ -174,7 +174,7 @@ class SphereModel:
         return f'<?xml version="1.0"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what ``to_json``, ``to_urdf`` or ``to_srdf`` gives, by the suffix: .json, .urdf or .xml, .srdf."""
+        """Write what ``to_json``, ``to_urdf`` or ``to_srdf`` gives: .json, .urdf (or .xml), or .srdf."""
         writers = {".json": self.to_json, ".urdf": self.to_urdf, ".xml": self.to_urdf, ".srdf": self.to_srdf}
         suffix = Path(path).suffix.lower()
         if suffix not in writers:
