@@ -93,8 +93,8 @@ LINKS: dict[str, Callable[[], tuple[Any, Distance]]] = {
     "filleted box": lambda: (filleted_box((0.08, 0.1, 0.2), 0.02), box_distance((0.08, 0.1, 0.2), 0.02)),
     "L": l_shape,
     "tube": lambda: (
-        trimesh.creation.annulus(0.03, 0.045, 0.1, sections=96),
-        tube_distance(0.03, 0.045, 0.1),
+        trimesh.creation.annulus(0.03, 0.045, 0.06, sections=96),
+        tube_distance(0.03, 0.045, 0.06),
     ),
 }
 
@@ -129,12 +129,13 @@ def greedy_voxel_cover(mesh: Any, distance: Distance, shift: float, pitch: float
     depth = -distance(centres)
     centres, radii = centres[depth > 0], depth[depth > 0] + BULGE
     points = samples_of(mesh, 6000, seed=8)
-    contained = np.linalg.norm(centres[:, None] - points, axis=2) <= radii[:, None]
-    missing = contained.any(axis=0)
+    squares = (centres**2).sum(axis=1)[:, None] + (points**2).sum(axis=1) - 2 * centres @ points.T
+    contained = squares <= radii[:, None] ** 2
+    contained = contained[:, contained.any(axis=0)]
     count = 0
-    while missing.any():
-        best = int((contained & missing).sum(axis=1).argmax())
-        missing &= ~contained[best]
+    while contained.shape[1]:
+        best = contained.sum(axis=1).argmax()
+        contained = contained[:, ~contained[best]]
         count += 1
     return count
 

@@ -127,7 +127,7 @@ class SphereModel:
         return _model(other, links, kept, {**self.fit, "rebound_from": Path(robot.source).name}, {})
 
     def to_json(self) -> str:
-        """The model as JSON text, in the form that ``Solver(..., spheres=...)`` takes."""
+        """The spheres with the pairs, in the JSON form that ``Solver(..., spheres=...)`` takes."""
         head = {"robot": self.robot, "source": "hjcdik spherize", "fit": dict(self.fit)}
         lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
         lines.append(f'  "base_links_not_checked": {json.dumps(list(self.base_links))},')
@@ -174,7 +174,7 @@ class SphereModel:
         return f'<?xml version="1.0"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file: its suffix says whether as .json, .urdf (or .xml) or .srdf."""
+        """Write what ``to_json``, ``to_urdf`` or ``to_srdf`` gives: .json, .urdf (or .xml), or .srdf."""
         writers = {".json": self.to_json, ".urdf": self.to_urdf, ".xml": self.to_urdf, ".srdf": self.to_srdf}
         suffix = Path(path).suffix.lower()
         if suffix not in writers:

@@ -219,8 +219,8 @@ class Mesh:
             return np.empty(0, bool), np.empty(0, bool)
         extent = np.ptp(self.triangles.reshape(-1, 3), axis=0).max()
         above = pieces + _ABOVE * extent * tri.normals(pieces)[:, None]
-        inside = self.inside(above.reshape(-1, 3)).reshape(-1, 3)
-        return inside.all(axis=1), ~inside.any(axis=1)
+        a, b, c = self.inside(above.reshape(-1, 3)).reshape(-1, 3).T
+        return a & b & c, ~(a | b | c)
 
     def inside(self, points: Array) -> npt.NDArray[np.bool_]:
         windings = [line.windings(points) for line in self._lines]
