@@ -131,7 +131,9 @@ TEST_P(Arm, RowsAreFree) {
     }
   }
   for (const Outcome outcome : {Outcome::solved, Outcome::environment_collision})
-    if (!kSanitized) EXPECT_GT(outcomes[outcome], 80) << to_string(outcome);  // else too few to tell
+    if (!kSanitized) {  // else too few to tell
+      EXPECT_GT(outcomes[outcome], 80) << to_string(outcome);
+    }
 }
 
 TEST_P(Arm, RowsAreFreeWithoutThePolish) {
@@ -222,7 +224,9 @@ TEST_P(Arm, SoftRowsComeByPenetration) {
     for (std::int64_t r = 0; r < soft.count[t]; r++) clear += depth(soft, r) == 0;
     ASSERT_EQ(soft.stats[t].n_returned_coll_free, clear);
   }
-  if (!kSanitized) EXPECT_GT(touching, 0);
+  if (!kSanitized) {
+    EXPECT_GT(touching, 0);
+  }
   if (robot().dof() > 6 && !kSanitized) {
     EXPECT_GT(better, 0);
   }
@@ -280,7 +284,9 @@ TEST_P(Arm, ExactWarmStartsThatAreFreeComeBackBitForBit) {
       }
     }
   }
-  if (!kSanitized) EXPECT_GT(free, int(targets_.size()) / 2);
+  if (!kSanitized) {
+    EXPECT_GT(free, int(targets_.size()) / 2);
+  }
   EXPECT_LT(free, 2 * int(targets_.size()));
 }
 

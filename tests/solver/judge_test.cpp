@@ -92,7 +92,9 @@ TEST(Judge, NamesThePairResponsible) {
   }
   for (const ObstacleKind kind : {ObstacleKind::link, ObstacleKind::box, ObstacleKind::capsule,
                                   ObstacleKind::cylinder, ObstacleKind::sphere}) {
-    if (!kSanitized) EXPECT_GT(seen[kind], 0) << to_string(kind);  // else too few to tell
+    if (!kSanitized) {  // else too few to tell
+      EXPECT_GT(seen[kind], 0) << to_string(kind);
+    }
   }
 }
 
