@@ -17,6 +17,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 OURS, OTHERS, WARNING = "#0b6e4f", "#5b6770", "#b3261e"
@@ -78,9 +79,7 @@ def compare(record: dict[str, Any], file: Path) -> None:
         f"{machine(record)}, hjcdik on {record['isa']}",
         fontsize=10,
     )
-    figure.tight_layout()
-    figure.savefig(file, dpi=150)
-    plt.close(figure)
+    _save(figure, file)
 
 
 def throughput(record: dict[str, Any], file: Path) -> None:
@@ -105,9 +104,7 @@ def throughput(record: dict[str, Any], file: Path) -> None:
     axes.set_title(f"Franka Panda, random reachable poses\n{machine(record)}", fontsize=10)
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(file, dpi=150)
-    plt.close(figure)
+    _save(figure, file)
 
 
 def collision(record: dict[str, Any], file: Path) -> None:
@@ -188,8 +185,12 @@ def collision(record: dict[str, Any], file: Path) -> None:
         f"{machine(record)}, {where}",
         fontsize=10,
     )
+    _save(figure, file, dpi=130)
+
+
+def _save(figure: Figure, file: Path, dpi: int = 150) -> None:
     figure.tight_layout()
-    figure.savefig(file, dpi=130)
+    figure.savefig(file, dpi=dpi)
     plt.close(figure)
 
 

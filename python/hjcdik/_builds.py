@@ -28,12 +28,8 @@ from hjcdik._sources import (
     Description,
     RobotArguments,
     Source,
-    find_robot,
-    find_spheres,
-    find_srdf,
     is_name,
-    locked,
-    refuse_spheres,
+    robot_arguments,
     unknown,
 )
 
@@ -533,21 +529,7 @@ def _arguments(
         raise ValueError("urdf must be the path of a URDF, its text or the name of a preset, not None")
     if ee_link is not None and (not isinstance(ee_link, str) or not ee_link):
         raise ValueError(f"ee_link must be the name of a link or of a fixed joint, not {ee_link!r}")
-    preset, text, name = find_robot(urdf)
-    if preset and spheres is not None:
-        refuse_spheres(preset, ee_link, spheres)
-    return _resolved(
-        RobotArguments(
-            preset=preset,
-            urdf=text,
-            name=name,
-            ee_link=_inputs.text(ee_link or "", "ee_link"),
-            locked_joints=locked(locked_joints),
-            spheres=find_spheres(spheres),
-            srdf=find_srdf(srdf),
-            check_base=_inputs.flag(check_base, "check_base"),
-        )
-    )
+    return _resolved(robot_arguments(urdf, ee_link, spheres, srdf, locked_joints, check_base))
 
 
 def _resolved(arguments: RobotArguments) -> RobotArguments:

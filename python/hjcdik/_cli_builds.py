@@ -22,17 +22,7 @@ def add_commands(commands: Any) -> None:
         description="Needs NVIDIA's run-time compiler (pip install 'hjcdik[cuda]'), but no GPU. The robot is "
         "then a ROBOT of every command and Solver(NAME) in Python, without the compiler.",
     )
-    robot = build.add_argument(
-        "robot", metavar="ROBOT", help="the path of a URDF, a preset, or a build that is to be made again"
-    )
-    robot.completer = robots
-    build.add_argument("--ee-link", metavar="NAME", help="the tool: a link, or a fixed joint")
-    build.add_argument(
-        "--spheres",
-        metavar="MODEL",
-        help="collision spheres of a URDF: a packaged model's name, a spherized URDF or a .json file",
-    )
-    build.add_argument("--srdf", metavar="FILE", help="an SRDF that says which links need no check")
+    add_robot(build, help="the path of a URDF, a preset, or a build that is to be made again")
     build.add_argument(
         "--lock", metavar="JOINT=VALUE", action="append", default=[], help="hold a joint; may be repeated"
     )
@@ -55,6 +45,23 @@ def add_commands(commands: Any) -> None:
     listing.add_argument("--cache-dir", metavar="FOLDER", help="folder of builds and compiled GPU programs")
     listing.add_argument("--json", action="store_true", help="print one JSON document")
     listing.set_defaults(run=_list)
+
+
+def add_robot(
+    parser: argparse.ArgumentParser,
+    help: str = "a preset, a prepared build, or the path of a URDF",
+    **settings: Any,
+) -> None:
+    """The arguments that name a robot; `help` and `settings` are those of ROBOT itself."""
+    robot = parser.add_argument("robot", metavar="ROBOT", help=help, **settings)
+    robot.completer = robots  # type: ignore[attr-defined]
+    parser.add_argument("--ee-link", metavar="NAME", help="the tool: a link, or a fixed joint")
+    parser.add_argument(
+        "--spheres",
+        metavar="MODEL",
+        help="collision spheres of a URDF: a packaged model's name, a spherized URDF or a .json file",
+    )
+    parser.add_argument("--srdf", metavar="FILE", help="an SRDF that says which links need no check")
 
 
 def robots(prefix: str = "", **_: Any) -> list[str]:

@@ -17,15 +17,7 @@ from hjcdik._check import CheckResult
 from hjcdik._errors import BuildError
 from hjcdik._info import PACKAGED_ROBOT, Info, make_info
 from hjcdik._result import STATS_DTYPE, Result, Stats
-from hjcdik._sources import (
-    RobotArguments,
-    Source,
-    find_robot,
-    find_spheres,
-    find_srdf,
-    locked,
-    refuse_spheres,
-)
+from hjcdik._sources import RobotArguments, Source, robot_arguments
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Configurations: TypeAlias = "npt.ArrayLike | Mapping[str, float]"
@@ -143,19 +135,7 @@ class Solver:
             store = _Store(folder, allow_build, artifact.name, str(artifact.path))
             self._bind(prepared.arguments, device_name, thread_count, store)
             return
-        preset, urdf, name = find_robot(robot)
-        if preset and spheres is not None:
-            refuse_spheres(preset, ee_link, spheres)
-        arguments = RobotArguments(
-            preset=preset,
-            urdf=urdf,
-            name=name,
-            ee_link=_inputs.text(ee_link or "", "ee_link"),
-            locked_joints=locked(locked_joints),
-            spheres=find_spheres(spheres),
-            srdf=find_srdf(srdf),
-            check_base=_inputs.flag(check_base, "check_base"),
-        )
+        arguments = robot_arguments(robot, ee_link, spheres, srdf, locked_joints, check_base)
         self._bind(arguments, device_name, thread_count, _Store(folder, allow_build))
 
     def _bind(self, arguments: RobotArguments, device: str, threads: int, store: _Store) -> None:

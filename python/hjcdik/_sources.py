@@ -62,6 +62,30 @@ class RobotArguments(NamedTuple):
         return next((name for name, robot, _ in _core.sphere_presets() if robot == self.preset), "")
 
 
+def robot_arguments(
+    robot: Source | None,
+    ee_link: str | None,
+    spheres: Source | None,
+    srdf: Source | None,
+    locked_joints: Mapping[str, float] | None,
+    check_base: bool,
+) -> RobotArguments:
+    """All that makes a robot, from what users pass for a URDF or a preset."""
+    preset, urdf, name = find_robot(robot)
+    if preset and spheres is not None:
+        _refuse_spheres(preset, ee_link, spheres)
+    return RobotArguments(
+        preset=preset,
+        urdf=urdf,
+        name=name,
+        ee_link=_inputs.text(ee_link or "", "ee_link"),
+        locked_joints=_locked(locked_joints),
+        spheres=find_spheres(spheres),
+        srdf=_find_srdf(srdf),
+        check_base=_inputs.flag(check_base, "check_base"),
+    )
+
+
 def find_robot(robot: Source | None) -> tuple[str, bytes | None, str]:
     """The preset's name, or the URDF's content and name."""
     if robot is None:
@@ -96,7 +120,7 @@ def find_spheres(spheres: Source | None) -> Description:
     return _read_text(spheres, "a spherized URDF or a JSON sphere model", "<{")
 
 
-def find_srdf(srdf: Source | None) -> Description:
+def _find_srdf(srdf: Source | None) -> Description:
     if srdf is None:
         return NOTHING
     if not isinstance(srdf, (str, os.PathLike)):
@@ -118,7 +142,7 @@ def is_name(robot: str, suffixes: tuple[str, ...]) -> bool:
     )
 
 
-def locked(locked_joints: Mapping[str, float] | None) -> dict[str, float]:
+def _locked(locked_joints: Mapping[str, float] | None) -> dict[str, float]:
     if locked_joints is None:
         return {}
     if not isinstance(locked_joints, Mapping):
@@ -131,7 +155,7 @@ def locked(locked_joints: Mapping[str, float] | None) -> dict[str, float]:
     return values
 
 
-def refuse_spheres(preset: str, ee_link: str | None, spheres: object) -> NoReturn:
+def _refuse_spheres(preset: str, ee_link: str | None, spheres: object) -> NoReturn:
     tool = ee_link or next(tool for name, tool, _ in _core.presets() if name == preset)
     shown = repr(spheres) if isinstance(spheres, str) and len(spheres) < 80 else "..."
     raise ValueError(

@@ -125,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     info = commands.add_parser("info", help="describe a robot and where it is solved: joints, frames, device")
-    _add_robot(info, nargs="?", default="panda")
+    _cli_builds.add_robot(info, nargs="?", default="panda")
     _add_device(info)
     info.add_argument("--json", action="store_true", help="print one JSON document")
     info.set_defaults(run=_info)
@@ -137,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
     presets.set_defaults(run=_presets)
 
     codegen = commands.add_parser("codegen", help="write a robot as one self-contained C++ header")
-    _add_robot(codegen)
+    _cli_builds.add_robot(codegen)
     codegen.add_argument("-o", "--output", metavar="FILE", help="where to (default: standard output)")
     codegen.add_argument(
         "--namespace",
@@ -160,7 +160,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_robot(solve)
+    _cli_builds.add_robot(solve)
     targets = solve.add_mutually_exclusive_group(required=True)
     targets.add_argument(
         "--pose",
@@ -218,20 +218,6 @@ def _parser() -> argparse.ArgumentParser:
     completion.add_argument("--json", action="store_true", help="print one JSON document")
     completion.set_defaults(run=_completion)
     return parser
-
-
-def _add_robot(parser: argparse.ArgumentParser, **settings: Any) -> None:
-    robot = parser.add_argument(
-        "robot", metavar="ROBOT", help="a preset, a prepared build, or the path of a URDF", **settings
-    )
-    robot.completer = _cli_builds.robots  # type: ignore[attr-defined]
-    parser.add_argument("--ee-link", metavar="NAME", help="the tool: a link, or a fixed joint")
-    parser.add_argument(
-        "--spheres",
-        metavar="MODEL",
-        help="collision spheres of a URDF: a packaged model's name, a spherized URDF or a .json file",
-    )
-    parser.add_argument("--srdf", metavar="FILE", help="an SRDF that says which links need no check")
 
 
 def _add_device(parser: argparse.ArgumentParser) -> None:

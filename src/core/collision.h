@@ -102,6 +102,21 @@ HJCDIK_FN void carrying_frames(const Chain& chain, const Real* q, Frame<Real>* f
   }
 }
 
+// No sphere moved farther than this between a hit of the search and its polished row, m. lever: the largest
+// distance of a sphere from a joint's axis.
+template <int N = 0, class Chain>
+HJCDIK_FN double moved_by_polish(const Chain& chain, double lever, const double* q, const float* hit) {
+  constexpr double turn = Constants<double>::two_pi;
+  const int n = N > 0 ? N : chain.dof;
+  double moved = 0;
+  HJCDIK_UNROLL
+  for (int i = 0; i < n; i++) {
+    const double d = abs(q[i] - double(hit[i]));
+    moved += chain.joint[i].prismatic ? d : lever * abs(d - turn * round(d / turn));
+  }
+  return moved;
+}
+
 // Calls visit(distance, first, shape, o) for every obstacle of the world, number o of its shape, that may be
 // nearer than `interest` to spheres first .. first + width - 1; what visit returns is the interest from then
 // on.

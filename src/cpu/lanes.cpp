@@ -125,7 +125,6 @@ class SphereTeam {
   float smallest(Real x) const { return least(x); }
 
  private:
-  const SphereTable<float>& robot_;
   // Points in the frames of their joints (-1: the base's), to the base's frame.
   Vec3<Real> carried(const float (*frames)[kFrames], Integers joint, Real x, Real y, Real z) const {
     Real f[12];
@@ -156,6 +155,7 @@ class SphereTeam {
     return close;
   }
 
+  const SphereTable<float>& robot_;
   Real index_;
   alignas(64) float place_[3][kMaxSpheres + 2 * core::kSpherePadding];
   alignas(64) float bound_[3][kMaxSpheres + core::kSpherePadding];

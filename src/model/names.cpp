@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -61,6 +62,7 @@ std::string in_quotes(std::string_view text) {
 }
 
 std::string to_text(double value) {
+  if (std::isnan(value)) return "nan";
   char buffer[32];
   const auto result = std::to_chars(buffer, buffer + sizeof buffer, value);
   return std::string(buffer, result.ptr);

@@ -13,7 +13,7 @@ std::string nearest_names(std::string_view wanted, const std::vector<std::string
 // The text in single quotes, shortened if it is long.
 std::string in_quotes(std::string_view text);
 
-// The shortest decimal text that reads back as the same number, with a point in every locale.
+// The shortest decimal text that reads back as the same number, with a point in every locale; nan, inf, -inf.
 std::string to_text(double value);
 
 // The first byte that is not part of valid UTF-8, or npos.

@@ -19,6 +19,7 @@
 #include "cuda/executor.hpp"
 #include "cuda/nvrtc.hpp"
 #include "model/chain.hpp"
+#include "model/names.hpp"
 #include "solver/judge.hpp"
 #include "solver/world_set.hpp"
 #include "store/store.hpp"
@@ -41,14 +42,6 @@ constexpr double kManyTurns = 100;
 
 constexpr const char* kPoseFields[7] = {"x", "y", "z", "qw", "qx", "qy", "qz"};
 
-std::string short_text(double v) {
-  char text[32];
-  const auto [end, error] = std::to_chars(text, text + sizeof text, v);
-  return error == std::errc() ? std::string(text, end) : "?";
-}
-
-std::string value_text(double v) { return std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf"; }
-
 // Throws for the first unusable row of first .. last - 1.
 void check_rows(const TargetView& targets, std::int64_t first, std::int64_t last) {
   for (std::int64_t t = first; t < last; t++) {
@@ -57,11 +50,11 @@ void check_rows(const TargetView& targets, std::int64_t first, std::int64_t last
     for (int k = 0; k < 7; k++) {
       if (!std::isfinite(row[k])) {
         throw InvalidArgument("poses[" + std::to_string(t) + "]: " + kPoseFields[k] + " is " +
-                              value_text(row[k]) + ", expected a finite number");
+                              model::to_text(row[k]) + ", expected a finite number");
       }
       if (k < 3 && std::abs(row[k]) > kFarthest) {
         throw InvalidArgument("poses[" + std::to_string(t) + "]: " + kPoseFields[k] + " is " +
-                              short_text(row[k]) + " m, farther than 1e9 m");
+                              model::to_text(row[k]) + " m, farther than 1e9 m");
       }
       zero = zero && (k < 3 || row[k] == 0);
     }
@@ -170,7 +163,7 @@ void check_options(const Robot& robot, const SolveOptions& o, std::int64_t targe
         where =
             "q_init[" + std::to_string(r / o.q_init_rows) + ", " + std::to_string(r % o.q_init_rows) + "]";
       }
-      throw InvalidArgument(where + ": joint '" + robot.joints()[i].name + "' is " + value_text(v) +
+      throw InvalidArgument(where + ": joint '" + robot.joints()[i].name + "' is " + model::to_text(v) +
                             ", expected a finite number");
     }
   }
@@ -228,7 +221,7 @@ void check_configurations(const Robot& robot, std::span<const double> q, double 
   for (std::size_t i = 0; i < q.size(); i++) {
     if (!std::isfinite(q[i])) {
       throw InvalidArgument("q[" + std::to_string(i / dof) + "]: joint '" + robot.joints()[i % dof].name +
-                            "' is " + value_text(q[i]) + ", expected a finite number");
+                            "' is " + model::to_text(q[i]) + ", expected a finite number");
     }
   }
 }

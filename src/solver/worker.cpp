@@ -6,9 +6,9 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <numbers>
 #include <vector>
 
+#include "core/collision.h"
 #include "core/random.h"
 #include "core/target.h"
 #include "solver/select.hpp"
@@ -46,10 +46,6 @@ struct Rows {
     start.resize(std::size_t(n));
   }
 };
-
-}  // namespace
-
-namespace {
 
 // Rows that a target's search looks for.
 std::int64_t rows_to_find(const SolveOptions& o) {
@@ -152,19 +148,8 @@ struct Worker::Impl {
     return hjcdik::is_free(*chain_, q, problem_->rule(), states_[t].world);
   }
 
-  // No sphere moved farther than this between a hit and its polished row, m.
   double moved_by_polish(std::int64_t hit, const double* q) const {
-    double moved = 0;
-    for (int i = 0; i < dof_; i++) {
-      const double d = std::abs(q[i] - double(hit_q_[hit * dof_ + i]));
-      if (chain_->constants.joint[i].prismatic) {
-        moved += d;
-      } else {
-        const double angle = d < 1 ? d : std::abs(std::remainder(d, 2 * std::numbers::pi));
-        moved += chain_->sphere_tables.lever * angle;
-      }
-    }
-    return moved;
+    return core::moved_by_polish(chain_->constants, chain_->sphere_tables.lever, q, &hit_q_[hit * dof_]);
   }
 
   // Most targets' first starts that converge are free. Where that can be told of many at once it is a
@@ -627,34 +612,32 @@ struct Worker::Impl {
     distinct_target_ = -1;
   }
 
-  // Without a polish some rows are within kConverged and others are not: the former first, in their order,
-  // then the others by error.
-  void order_unpolished(std::int64_t t) {
+  // Puts a target's rows of the pool in the order of score_of(row), equal ones as they were.
+  template <class ScoreOf>
+  void order_by(std::int64_t t, ScoreOf score_of) {
     const std::int64_t base = t * pool_rows_, n = found_[t];
     scratch_.resize(n, dof_);
     ranking_.resize(std::size_t(n));
     for (std::int64_t r = 0; r < n; r++) {
       copy_row(pool_, base + r, scratch_, r, dof_);
-      ranking_[r] = {converged(scratch_, r, kConverged) ? -1 : score(scratch_, r), std::int32_t(r)};
+      ranking_[r] = {score_of(base + r), std::int32_t(r)};
     }
     std::stable_sort(ranking_.begin(), ranking_.end(),
                      [](const Ranked& a, const Ranked& b) { return a.score < b.score; });
     for (std::int64_t r = 0; r < n; r++) copy_row(scratch_, ranking_[r].row, pool_, base + r, dof_);
   }
 
-  // With "soft": by penetration, equal ones as they were; then only as many as are wanted.
+  // Without a polish some rows are within kConverged and others are not: the former first, in their order,
+  // then the others by error.
+  void order_unpolished(std::int64_t t) {
+    order_by(t, [&](std::int64_t row) { return converged(pool_, row, kConverged) ? -1 : score(pool_, row); });
+  }
+
+  // With "soft": by penetration; then only as many as are wanted.
   void order_by_penetration(std::int64_t t) {
-    const std::int64_t base = t * pool_rows_, n = found_[t];
-    scratch_.resize(n, dof_);
-    ranking_.resize(std::size_t(n));
-    for (std::int64_t r = 0; r < n; r++) {
-      copy_row(pool_, base + r, scratch_, r, dof_);
-      ranking_[r] = {penetration(*chain_, &pool_.q[(base + r) * dof_], *problem_->worlds, states_[t].world),
-                     std::int32_t(r)};
-    }
-    std::stable_sort(ranking_.begin(), ranking_.end(),
-                     [](const Ranked& a, const Ranked& b) { return a.score < b.score; });
-    for (std::int64_t r = 0; r < n; r++) copy_row(scratch_, ranking_[r].row, pool_, base + r, dof_);
+    order_by(t, [&](std::int64_t row) {
+      return penetration(*chain_, &pool_.q[row * dof_], *problem_->worlds, states_[t].world);
+    });
     found_[t] = std::min(found_[t], rows_returned_);
   }
 
@@ -721,6 +704,7 @@ struct Worker::Impl {
     const auto free = [&](const double* q) { return hjcdik::is_free(*chain_, q, rule, state.world); };
     core::JobPlan plan = plan_;
     plan.walks = 0;
+    // The greatest of a candidate's starts counts.
     enum : char { unseen, off, off_in_collision, lost, feasible };
     candidate_.assign(std::size_t(options_->batch_size), unseen);
     std::vector<double> q(static_cast<std::size_t>(dof_)),
@@ -733,7 +717,7 @@ struct Worker::Impl {
       const bool is_ok = !judges || free(q.data());
       const char verdict = accurate ? (is_ok ? feasible : lost) : is_ok ? off : off_in_collision;
       char& candidate = candidate_[std::size_t(start.candidate)];
-      const bool better = candidate == unseen || rank(verdict) > rank(candidate);
+      const bool better = verdict > candidate;
       if (better) candidate = verdict;
       if (better && costs)
         cost[std::size_t(start.candidate)] =
@@ -783,9 +767,6 @@ struct Worker::Impl {
     }
     out.stats[first_ + t] = stats;
   }
-
-  // Of a candidate's starts the best counts.
-  static int rank(char verdict) { return verdict; }
 
   // Starts as they are among the first `jobs` jobs.
   std::int32_t starts_before(std::int32_t jobs) const {

@@ -37,10 +37,6 @@ constexpr Kind kCapsules = {"capsules", kCapsuleColumns, false, 6, "radii"};
 constexpr Kind kCylinders = {"cylinders", kCylinderColumns, true, 7, "radii and lengths"};
 constexpr Kind kSpheres = {"spheres", kSphereColumns, false, 3, "radii"};
 
-std::string number(double v) {
-  return std::isnan(v) ? "nan" : std::isinf(v) ? (v > 0 ? "inf" : "-inf") : model::to_text(v);
-}
-
 void check(const Kind& kind, std::span<const double> rows) {
   const std::size_t width = kind.columns.size();
   if (rows.size() % width != 0) {
@@ -52,7 +48,7 @@ void check(const Kind& kind, std::span<const double> rows) {
     const auto name = [&] { return std::string(kind.name) + "[" + std::to_string(i) + "]: "; };
     for (std::size_t k = 0; k < width; ++k) {
       const auto fail = [&](const std::string& reason) {
-        throw InvalidArgument(name() + kind.columns[k] + " is " + number(row[k]) + reason);
+        throw InvalidArgument(name() + kind.columns[k] + " is " + model::to_text(row[k]) + reason);
       };
       if (!std::isfinite(row[k])) fail(", expected a finite number");
       if (kind.turned && k >= kQuaternion && k < kQuaternion + 4) continue;

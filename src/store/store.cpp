@@ -259,6 +259,12 @@ std::string& packaged() {
   return folder;
 }
 
+bool has_folder(const std::string& folder, std::string* problem) {
+  if (folder.empty() && problem != nullptr)
+    *problem = "there is no folder for the store: set HJCDIK_CACHE_DIR";
+  return !folder.empty();
+}
+
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
@@ -324,10 +330,7 @@ std::optional<Entry> read(const std::string& folder, const std::string& key, boo
 }
 
 bool publish(const std::string& folder, const std::string& key, const Entry& entry, std::string* problem) {
-  if (folder.empty()) {
-    if (problem != nullptr) *problem = "there is no folder for the store: set HJCDIK_CACHE_DIR";
-    return false;
-  }
+  if (!has_folder(folder, problem)) return false;
   const std::string manifest = "kind program\nkey " + key + "\ncompiler " + entry.compiler + "\n";
   if (!write_whole(program_path(folder, key), sealed(manifest, entry.image), problem)) return false;
   sweep(folder, size_limit(), kGrace);
@@ -390,11 +393,9 @@ std::vector<Build> read_builds(const std::string& folder) {
 }
 
 bool publish_build(const std::string& folder, const Build& build, std::string* problem) {
-  if (folder.empty() || build.name.find('\n') != std::string::npos) {
-    if (problem != nullptr) {
-      *problem = folder.empty() ? "there is no folder for the store: set HJCDIK_CACHE_DIR"
-                                : "a build's name is one line";
-    }
+  if (!has_folder(folder, problem)) return false;
+  if (build.name.find('\n') != std::string::npos) {
+    if (problem != nullptr) *problem = "a build's name is one line";
     return false;
   }
   std::string manifest = "kind build\nname " + build.name + "\n";
@@ -403,10 +404,7 @@ bool publish_build(const std::string& folder, const Build& build, std::string* p
 }
 
 std::string publish_header(const std::string& folder, const std::string& text, std::string* problem) {
-  if (folder.empty()) {
-    if (problem != nullptr) *problem = "there is no folder for the store: set HJCDIK_CACHE_DIR";
-    return "";
-  }
+  if (!has_folder(folder, problem)) return "";
   const std::string path = (headers(folder) / (sha256({text}) + ".cuh")).string();
   if (const auto there = read_whole(path, true); there && *there == text) return path;
   return write_whole(path, text, problem) ? path : "";

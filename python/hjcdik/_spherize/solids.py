@@ -7,6 +7,7 @@ inside never deeper than the truth.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -58,7 +59,7 @@ class Solid:
         return np.array([corners.min(axis=0), corners.max(axis=0)])
 
 
-class _Primitive:
+class _Primitive(ABC):
     """A primitive centred in a frame of its own."""
 
     def __init__(self, frame: Array) -> None:
@@ -74,11 +75,11 @@ class _Primitive:
         triangles, slack = self._local_surface()
         return triangles @ self.frame[:3, :3].T + self.frame[:3, 3], slack
 
-    def _local_distance(self, points: Array) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def _local_distance(self, points: Array) -> Array: ...
 
-    def _local_surface(self) -> tuple[Array, float]:
-        raise NotImplementedError
+    @abstractmethod
+    def _local_surface(self) -> tuple[Array, float]: ...
 
 
 class Box(_Primitive):

@@ -157,17 +157,6 @@ __device__ __noinline__ Clearances judge(WarpTeam::Memory& memory, const Collisi
   return {self, outside};
 }
 
-// No sphere moved farther than this between a hit of the search and its polished row, m.
-__device__ double moved_by_polish(const CollisionParams& c, const double* q, const float* hit) {
-  double moved = 0;
-  HJCDIK_UNROLL
-  for (int i = 0; i < kDof; i++) {
-    const double d = abs(q[i] - double(hit[i])), turn = 6.28318530717958647693;
-    moved += chain_f64.joint[i].prismatic ? d : c.lever * abs(d - turn * round(d / turn));
-  }
-  return moved;
-}
-
 // Whether a polished hit is free in float64, by one thread: rarely called.
 __device__ __noinline__ bool is_free_f64(const double* q, const CollisionParams& c, int world) {
   const SphereTable<double> table = robot::spheres_f64();
@@ -677,7 +666,8 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_polish(const PolishP
       const int world = p.collision.world_at(r);
       if (confirmed && p.hit_job[r] != kNoHit) {
         // What the search saw stands, unless the polish may have changed it or float32 cannot tell.
-        const double moved = moved_by_polish(p.collision, q, p.hit_q + (long long)r * kDof);
+        const double moved =
+            moved_by_polish<kDof>(chain_f64, p.collision.lever, q, p.hit_q + (long long)r * kDof);
         if (!(p.hit_clearance[r] > moved + p.collision.worlds.worlds[world].slack))
           confirmed = is_free_f64(q, p.collision, world);
       }
@@ -718,7 +708,8 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_judge(const JudgePar
     wide[i] = sure ? p.q[(long long)r * kDof + i] : 0.0;
     q[i] = sure ? p.hit_q[(long long)r * kDof + i] : 0.0f;
   }
-  sure = sure && moved_by_polish(p.collision, wide, p.hit_q + (long long)r * kDof) < p.little_moved;
+  sure = sure && moved_by_polish<kDof>(chain_f64, p.collision.lever, wide, p.hit_q + (long long)r * kDof) <
+                     p.little_moved;
   const SphereTable<float> table = robot::spheres_f32();
   RowJudge<float, robot::spheres, kDof, AnyThread> judge(table, p.collision.worlds, float(p.collision.margin),
                                                          float(p.little_moved), p.collision.self, AnyThread{});
