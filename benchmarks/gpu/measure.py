@@ -1,4 +1,4 @@
-"""Solves on a GPU, timed: hjcdik_gpu_bench and the same calls from Python, in one record.
+"""Solves on a GPU, timed: hjcdik_gpu_bench, the same calls from Python, and new processes, in one record.
 
     python benchmarks/gpu/measure.py --bench build/release/benchmarks/hjcdik_gpu_bench [--quick]
 
@@ -22,6 +22,7 @@ import time
 from typing import Any
 
 import numpy as np
+import prepared
 
 import hjcdik
 
@@ -99,6 +100,7 @@ def main() -> None:
     cases.append(one_target(solver, 500 if options.quick else 2000))
     for count in (1000, 100_000, 1_000_000):
         cases.append(numpy_arrays(solver, count, 3 if options.quick else 10))
+    cases += prepared.cases(3 if options.quick else 7)
     good = good and all(case.get("strict", 1) >= 0.9999 for case in cases)
     record = {
         "claim": "solves a second and latency on one GPU",

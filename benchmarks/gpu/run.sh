@@ -2,7 +2,7 @@
 # Builds hjcdik on a machine with an NVIDIA GPU, without a network, and runs there all that needs one: the
 # tests marked gpu, the benchmarks, compute-sanitizer and ncu. README.md beside this says how to prepare .gpu/.
 #
-#   benchmarks/gpu/run.sh OUT [--quick] [--steps bench,collision,tests,sanitizer,profile,cpu]
+#   benchmarks/gpu/run.sh OUT [--quick] [--steps bench,collision,tests,native,sanitizer,profile,cpu]
 #
 # OUT receives, in all steps together, run.txt (everything printed), gpu.json, collision_gpu.json,
 # collision_cpu.json, latency.json, throughput.json, checks.txt (tests and sanitizer) and ncu.txt; gpu.png is drawn
@@ -17,7 +17,7 @@ mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 shift
 quick=()
-steps=bench,collision,tests,sanitizer,profile,cpu
+steps=bench,collision,tests,native,sanitizer,profile,cpu
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) quick=(--quick) ;;
@@ -26,7 +26,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-known=" bench collision tests sanitizer profile cpu "
+known=" bench collision tests native sanitizer profile cpu "
 for name in ${steps//,/ }; do [[ $known == *" $name "* ]] || { echo "no step $name:$known" >&2; exit 2; }; done
 cd "$root" || exit
 exec > >(tee "$out/run.txt") 2>&1
@@ -35,6 +35,7 @@ python=${PYTHON:-python3}
 data=$root/.gpu/data
 pugixml=$root/.gpu/pugixml
 json=$root/.gpu/json
+googletest=$root/.gpu/googletest
 build=$root/build/gpu
 site=$build/site
 jobs=$(nproc)
@@ -73,7 +74,7 @@ require() {
   local missing=0 file
   for file in "$data/robots/panda.urdf" "$data/open_targets_seed0.json.gz" "$data/mbm_panda_even.json.gz" \
       "$data/spheres/panda_foam.json" "$data/spheres/panda_curobo.json" "$pugixml/src/pugixml.cpp" \
-      "$json/include/nlohmann/json.hpp"; do
+      "$json/include/nlohmann/json.hpp" "$googletest/CMakeLists.txt"; do
     [ -e "$file" ] || { echo "missing: $file (see benchmarks/gpu/README.md)"; missing=1; }
   done
   for tool in cmake ninja compute-sanitizer ncu nvidia-smi; do
@@ -84,11 +85,15 @@ require() {
   return "$missing"
 }
 build_cpp() {
-  cmake -G Ninja -S "$root" -B "$build/cpp" -DCMAKE_BUILD_TYPE=Release --log-level=WARNING \
-    -DHJCDIK_BUILD_TESTS=OFF -DHJCDIK_BUILD_BENCHMARKS=ON -DHJCDIK_FETCH_DEPENDENCIES=ON \
+  cmake -G Ninja -S "$googletest" -B "$build/googletest" -DCMAKE_BUILD_TYPE=Release -DBUILD_GMOCK=OFF \
+    -DCMAKE_INSTALL_PREFIX="$build/prefix" --log-level=WARNING \
+    && cmake --build "$build/googletest" --target install >/dev/null \
+    && cmake -G Ninja -S "$root" -B "$build/cpp" -DCMAKE_BUILD_TYPE=Release --log-level=WARNING \
+    -DCMAKE_PREFIX_PATH="$build/prefix" -DHJCDIK_BUILD_BENCHMARKS=ON -DHJCDIK_FETCH_DEPENDENCIES=ON \
     -DFETCHCONTENT_FULLY_DISCONNECTED=ON -DFETCHCONTENT_SOURCE_DIR_PUGIXML="$pugixml" \
     -DFETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON="$json" \
-    && cmake --build "$build/cpp" --target hjcdik_gpu_bench hjcdik_latency
+    && cmake --build "$build/cpp" --target hjcdik_gpu_bench hjcdik_latency hjcdik_native_test \
+    hjcdik_contract_program hjcdik_linked_test hjcdik_headers
 }
 build_python() {
   "$python" -m pip install --quiet --no-index --no-build-isolation --no-deps --upgrade --target "$site" \
@@ -118,6 +123,15 @@ gpu_tests() {
   echo "--- pytest -m gpu" >>"$out/checks.txt"
   (set -o pipefail; "$python" -m pytest -m gpu -q -p no:cacheprovider 2>&1 | tee -a "$out/checks.txt")
 }
+# The native interface, and generated headers by nvcc and in kernels of their own.
+native_tests() {
+  echo "--- ctest -L native, codegen" >>"$out/checks.txt"
+  (set -o pipefail
+   ctest --test-dir "$build/cpp" -L 'native|codegen' -j "$jobs" --output-on-failure --no-tests=error 2>&1 \
+     | tee -a "$out/checks.txt"
+   # It runs on the GPU where it was compiled for one.
+   "$build"/cpp/tests/codegen/header_check_nvcc | tee -a "$out/checks.txt" | grep 'a GPU took part')
+}
 sanitizer() {
   echo "--- compute-sanitizer --tool $1" >>"$out/checks.txt"
   # racecheck cannot see __syncwarp where the compiler knows a way to it on which the warp is together: it warns of
@@ -145,7 +159,7 @@ profile() {
   return "$status"
 }
 # `timeout` runs programs only: functions get a shell of their own.
-export -f require build_cpp build_python both_builds first_solve cpu_latency gpu_tests sanitizer profile
+export -f require build_cpp build_python both_builds first_solve cpu_latency gpu_tests native_tests sanitizer profile
 export root data pugixml json build site jobs bench out python
 in_shell() { local name=$1 limit=$2; shift 2; step "$name" "$limit" bash -c '"$@"' _ "$@"; }
 
@@ -165,6 +179,7 @@ if wants collision; then
   done
 fi
 if wants tests; then in_shell "GPU tests" 300 gpu_tests; fi
+if wants native; then in_shell "native and headers" 240 native_tests; fi
 if wants sanitizer; then
   for tool in memcheck racecheck initcheck; do in_shell "$tool" 120 sanitizer $tool; done
 fi

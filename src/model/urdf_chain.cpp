@@ -218,6 +218,18 @@ JointInfo joint_info(const Urdf& urdf, const UrdfJoint& joint, Chain& chain) {
   return {joint.name, prismatic ? JointType::prismatic : JointType::revolute, joint.lower, joint.upper};
 }
 
+// CAD exporters write limits of 0 for people to fill in; with these nothing can be reached.
+void warn_of_zero_limits(const Urdf& urdf, Chain& chain) {
+  std::string names;
+  for (const auto& [info, origin, axis] : chain.joints) {
+    if (info.lower != 0 || info.upper != 0) continue;
+    names += (names.empty() ? "" : ", ") + in_quotes(info.name);
+  }
+  if (names.empty()) return;
+  chain.warnings.push_back(urdf.source + ": both limits are 0, so nothing moves there: joint " + names +
+                           "; write their <limit>, or hold them by locked_joints");
+}
+
 }  // namespace
 
 int find_link(const Urdf& urdf, std::string_view name) { return find(urdf.links, name); }
@@ -282,6 +294,7 @@ Chain make_chain(const Urdf& urdf, const RobotOptions& options) {
                         "; at most 32 are supported: lock some by locked_joints");
   }
   locks.report();
+  warn_of_zero_limits(urdf, chain);
   for (const Joint& joint : chain.joints) chain.joint_infos.push_back(joint.info);
   set_spheres(chain, urdf, locks.all(), options);
   return chain;

@@ -635,6 +635,7 @@ WORKER = """
 import random, sys, time
 hjcdik._devices.find_compilers()
 number = int(sys.argv[1])
+device = sys.argv[3]
 rng = random.Random(number)
 texts = {name: hjcdik.preset_urdf(name) for name in hjcdik.presets()}
 tools = {"panda": "panda_hand", "iiwa14": "iiwa_link_ee_kuka", "ur5e": "tool0", "fetch": "gripper_link"}
@@ -643,11 +644,12 @@ while time.monotonic() < end:
     robot = rng.choice(list(texts))
     name = robot if rng.random() < 0.5 else f"{robot} {number}"
     force = rng.random() < 0.3
-    settings = {"name": name + "!", "cuda_arch": "sm_90", "force_rebuild": force}
+    settings = {"name": name + "!", "force_rebuild": force}
+    settings["cuda_arch"] = "sm_90" if device == "cpu" else "native"
     built = hjcdik.build(texts[robot], ee_link=tools[robot], **settings)
     loaded = hjcdik.load(name + "!")
     assert loaded.content_key == built.content_key
-    solver = hjcdik.Solver(name + "!", device="cpu", threads=1)
+    solver = hjcdik.Solver(name + "!", device=device, threads=1)
     assert solver.info.robot == robot
     target = solver.sample_targets(1)
     assert (solver.solve(target, collision=None).outcome == "solved").all()
@@ -656,15 +658,17 @@ while time.monotonic() < end:
 
 
 @pytest.mark.parametrize("killed", [0, 8])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_sixteen_processes(
-    compiler: dict[str, str | Path], store: Path, caplog: pytest.LogCaptureFixture, killed: int
+    request: pytest.FixtureRequest, store: Path, caplog: pytest.LogCaptureFixture, device: str, killed: int
 ) -> None:
     rng = random.Random(killed)
-    environment = {**os.environ, **{name: str(value) for name, value in compiler.items()}}
-    environment["HJCDIK_CACHE_LIMIT_MB"] = "1"
+    environment = {**os.environ, "HJCDIK_CACHE_LIMIT_MB": "1"}
+    if device == "cpu":
+        environment |= {name: str(value) for name, value in request.getfixturevalue("compiler").items()}
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", PRELUDE + WORKER, str(number), "4"],
+            [sys.executable, "-c", PRELUDE + WORKER, str(number), "4", device],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -672,7 +676,7 @@ def test_sixteen_processes(
         )
         for number in range(16)
     ]
-    time.sleep(4)  # they take their time to start
+    time.sleep(4 if device == "cpu" else 8)  # they take their time to start
     for worker in rng.sample(workers, killed):
         time.sleep(rng.uniform(0, 0.5))
         worker.send_signal(signal.SIGKILL)

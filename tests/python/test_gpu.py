@@ -581,3 +581,46 @@ def test_a_damaged_program_is_compiled_again(tmp_path: Path) -> None:
         paths[0].write_bytes(damaged)
         program(SECONDS, HJCDIK_CACHE_DIR=tmp_path)
         assert [path.read_bytes() for path in paths] == good
+
+
+# --- prepared robots ------------------------------------------------------------------------------
+
+NO_COMPILER = {"HJCDIK_NVRTC": "/nowhere/libnvrtc.so"}
+
+ANSWERS = """
+import hashlib
+assert solver.info.device == "cuda:0"
+targets = solver.sample_targets(2000, seed=8)
+bits = hashlib.sha256()
+for collision in (None, "hard"):
+    result = solver.solve(targets, collision=collision)
+    assert collision or (result.outcome == "solved").all()
+    for field in ("q", "pose", "count", "outcome"):
+        bits.update(getattr(result, field).tobytes())
+print(bits.hexdigest())
+"""
+
+
+def answers(make: str, **environment: object) -> str:
+    """What a new process with this solver gets, as a hash."""
+    return program(f"import hjcdik\n{make}\n{ANSWERS}", **environment).strip()
+
+
+def test_a_prepared_robot_needs_no_compiler(tmp_path: Path) -> None:
+    arm = 'hjcdik.preset_urdf("panda"), ee_link="panda_hand", spheres="panda_foam"'
+    expected = answers(f"solver = hjcdik.Solver({arm})", HJCDIK_CACHE_DIR=tmp_path / "other")
+    program(f"import hjcdik\nhjcdik.build({arm}, name='arm')", HJCDIK_CACHE_DIR=tmp_path)
+    prepared = "solver = hjcdik.Solver('arm', allow_build=False)"
+    assert answers(prepared, HJCDIK_CACHE_DIR=tmp_path, **NO_COMPILER) == expected
+
+
+@pytest.mark.parametrize("target", ["native", "compute_75"])
+def test_packaged_programs_need_no_compiler(tmp_path: Path, target: str) -> None:
+    store = tmp_path / "packaged"
+    command = [sys.executable, "-m", "hjcdik._prebuild", store, "--robot", "panda", "--cuda-arch", target]
+    subprocess.run(command, check=True, timeout=120)
+    environment = {"HJCDIK_STORE": store, "HJCDIK_CACHE_DIR": tmp_path / "cache", **NO_COMPILER}
+    found = answers("solver = hjcdik.Solver('panda', allow_build=False)", **environment)
+    assert not (tmp_path / "cache").exists()
+    if target == "native":  # what the driver makes of PTX is another program
+        assert found == answers("solver = hjcdik.Solver('panda')", HJCDIK_CACHE_DIR=tmp_path / "other")
