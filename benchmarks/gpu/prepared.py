@@ -24,8 +24,6 @@ import tempfile
 import time
 from typing import Any
 
-import hjcdik
-
 NO_COMPILER = {"HJCDIK_NVRTC": "/nowhere/libnvrtc.so"}
 
 # Times what a program does, from its first line on. `mark` ends a part of it.
@@ -107,7 +105,11 @@ def packaged(folder: Path, repeats: int) -> dict[str, Any]:
     assert not cache.exists()
     # All but the interpreter's start, numpy, and what CUDA takes for itself.
     ours = sum(figures[part] for part in ("import_hjcdik_s", "solver_s", "first_solve_s"))
-    return {"case": "Solver('panda'), packaged programs, no NVRTC", **figures, "above_context_s": round(ours, 4)}
+    return {
+        "case": "Solver('panda'), packaged programs, no NVRTC",
+        **figures,
+        "above_context_s": round(ours, 4),
+    }
 
 
 def own_robot(folder: Path, repeats: int) -> list[dict[str, Any]]:
