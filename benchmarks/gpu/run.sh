@@ -160,7 +160,7 @@ profile() {
 }
 # `timeout` runs programs only: functions get a shell of their own.
 export -f require build_cpp build_python both_builds first_solve cpu_latency gpu_tests native_tests sanitizer profile
-export root data pugixml json build site jobs bench out python
+export root data pugixml json googletest build site jobs bench out python
 in_shell() { local name=$1 limit=$2; shift 2; step "$name" "$limit" bash -c '"$@"' _ "$@"; }
 
 wants() { [[ ,$steps, == *,$1,* ]]; }
