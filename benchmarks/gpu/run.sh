@@ -56,7 +56,7 @@ step() {
   local name=$1 limit=$2 start=$SECONDS status=0
   shift 2
   echo "=== $name"
-  timeout -k 10 "$limit" "$@" || status=$?
+  timeout -s INT -k 10 "$limit" "$@" || status=$?
   [ $status -eq 0 ] || failed=1
   [ $status -ne 124 ] || echo "$name took more than $limit s"
   table+=("$(printf '%-28s %-12s %4d s' "$name" "$([ $status -eq 0 ] && echo ok || echo "FAILED ($status)")" \
@@ -119,9 +119,15 @@ first_solve() { "$bench" --start && "$python" -c 'import hjcdik; print(hjcdik.So
 cpu_latency() {
   "$build/cpp/benchmarks/hjcdik_latency" panda panda_hand --commit "$HJCDIK_COMMIT" >"$out/latency.json"
 }
+# Most of their time goes into compiling programs, one robot after the other.
 gpu_tests() {
+  local status=0
   echo "--- pytest -m gpu" >>"$out/checks.txt"
-  (set -o pipefail; "$python" -m pytest -m gpu -q -p no:cacheprovider 2>&1 | tee -a "$out/checks.txt")
+  (set -o pipefail
+   "$python" -m pytest -m 'gpu and not alone' -q -p no:cacheprovider -n 8 2>&1 | tee -a "$out/checks.txt") || status=$?
+  (set -o pipefail
+   "$python" -m pytest -m 'gpu and alone' -q -p no:cacheprovider 2>&1 | tee -a "$out/checks.txt") || status=$?
+  return $status
 }
 # The native interface, and generated headers by nvcc and in kernels of their own.
 native_tests() {

@@ -658,7 +658,7 @@ while time.monotonic() < end:
 
 
 @pytest.mark.parametrize("killed", [0, 8])
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.alone])])
 def test_sixteen_processes(
     request: pytest.FixtureRequest, store: Path, caplog: pytest.LogCaptureFixture, device: str, killed: int
 ) -> None:

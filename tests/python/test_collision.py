@@ -802,7 +802,8 @@ def test_spheres_that_fill_no_pack_count_for_nothing(backend: str) -> None:
     """The search judges spheres side by side; behind the last there was what the solve before had left."""
     before = slide(backend, {"l1": [[0, 0, 5, 0.05]] * 64}, threads=1)
     targets = before.sample_targets(20)
-    for count in range(1, 34):
+    # A robot is a program to compile on a GPU, where a warp is the pack.
+    for count in range(1, 34) if backend != "cuda" else (1, 31, 32, 33):
         ball = [0, 0, 0, 0.05]
         solver = slide(backend, {"l1": [ball] * 2, "l2": [ball] * count}, threads=1)
         solver.set_world(spheres=[[0, 0, 5, 3.0]])

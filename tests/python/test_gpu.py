@@ -279,6 +279,7 @@ def test_soft_on_both_devices(gpu_foam: hjcdik.Solver, rows: int) -> None:
     assert clear[0] == pytest.approx(clear[1], abs=0.02)
 
 
+@pytest.mark.alone
 def test_memory_stays_flat_while_worlds_change(gpu_foam: hjcdik.Solver, device_memory: DeviceMemory) -> None:
     solver = foam("cuda")
     targets = solver.sample_targets(1000, seed=24)
@@ -300,6 +301,7 @@ def test_memory_stays_flat_while_worlds_change(gpu_foam: hjcdik.Solver, device_m
     assert resident_bytes() - resident < 4 << 20
 
 
+@pytest.mark.alone
 def test_a_large_world_comes_and_goes(gpu_foam: hjcdik.Solver, device_memory: DeviceMemory) -> None:
     solver = foam("cuda")
     target = solver.sample_targets(1, seed=25)
@@ -381,6 +383,7 @@ def test_outcomes_are_those_of_the_cpu(gpu: hjcdik.Solver, cpu: hjcdik.Solver) -
     assert near[0] == pytest.approx(near[1], rel=0.1)
 
 
+@pytest.mark.alone
 def test_targets_that_cannot_be_reached_cost_their_budget(gpu: hjcdik.Solver) -> None:
     solver, pose = support.hopeless("cuda")
     result = solve(solver, np.tile(pose, (1000, 1)), batch_size=500)
@@ -452,6 +455,7 @@ def resident_bytes() -> int:
     return int(match[1]) * 1024
 
 
+@pytest.mark.alone
 def test_memory_stays_flat_over_20000_calls(gpu: hjcdik.Solver, device_memory: DeviceMemory) -> None:
     targets = gpu.sample_targets(2000)
 
@@ -469,6 +473,7 @@ def test_memory_stays_flat_over_20000_calls(gpu: hjcdik.Solver, device_memory: D
     assert resident_bytes() - resident < 2 << 20
 
 
+@pytest.mark.alone
 def test_solvers_give_back_what_they_took(gpu: hjcdik.Solver, device_memory: DeviceMemory) -> None:
     def use(count: int) -> None:
         for i in range(count):
@@ -563,6 +568,7 @@ def entries(cache: Path) -> dict[str, int]:
     return {path.name: path.stat().st_ino for path in (cache / "programs").iterdir()}
 
 
+@pytest.mark.alone
 def test_a_second_process_does_not_compile(tmp_path: Path) -> None:
     cold = float(program(SECONDS, HJCDIK_CACHE_DIR=tmp_path))
     stored = entries(tmp_path)
