@@ -127,7 +127,7 @@ gpu_tests() {
    "$python" -m pytest -m 'gpu and not alone' -q -p no:cacheprovider -n 8 2>&1 | tee -a "$out/checks.txt") || status=$?
   (set -o pipefail
    "$python" -m pytest -m 'gpu and alone' -q -p no:cacheprovider 2>&1 | tee -a "$out/checks.txt") || status=$?
-  return $status
+  return "$status"
 }
 # The native interface, and generated headers by nvcc and in kernels of their own.
 native_tests() {

@@ -469,6 +469,7 @@ NB_MODULE(_core, m) {
   using namespace hjcdik::python;
 
   m.doc() = "The C++ library behind hjcdik. Not a public interface: use the classes of the package.";
+  nb::set_leak_warnings(false);  // of objects that live until the process ends
   nb::register_exception_translator(translate, nullptr);
 
   m.attr("VERSION") = HJCDIK_VERSION;

@@ -610,6 +610,7 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_polish(const PolishP
     double q[kDof], s[12], pose[7];
     Quaternion unit = {};
     const bool of_target = p.of_targets;
+    bool has_hit = true;
     if (of_target) {
       double rotation[9];
       for (int k = 0; k < 7; k++)
@@ -620,10 +621,13 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_polish(const PolishP
 #if __CUDA_ARCH__ >= 900
       asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+#ifdef HJCDIK_COLLISION
+      has_hit = p.hit_job[r] != kNoHit;  // else nothing was written to hit_q
+#endif
       HJCDIK_UNROLL
       for (int i = 0; i < kDof; i++) {
-        q[i] = clamp(double(p.hit_q[(long long)r * kDof + i]), chain_f64.joint[i].lower,
-                     chain_f64.joint[i].upper);
+        const float hit = has_hit ? p.hit_q[(long long)r * kDof + i] : 0.0f;
+        q[i] = clamp(double(hit), chain_f64.joint[i].lower, chain_f64.joint[i].upper);
       }
     } else {
       for (int k = 0; k < 12; k++) s[k] = p.starts[r * 12ll + k];
@@ -632,12 +636,13 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_polish(const PolishP
     const Frame<double> start = frame_of<double>(s);
     const double w = p.orientation_weight;
     const Weights<double> weights = {{1.0, 1.0, 1.0, w, w, w}, p.damping_floor};
+    const int iterations = has_hit ? p.iterations : 0;
     Frame<double> f;
     PoseError<double> e;
     // As the worker's finish_rows: a second pass where the first does not end at rounding.
     for (int pass = 0; pass < 2; pass++) {
       const double close = pass == 0 ? p.last_step_below : p.last_slow_step_below;
-      for (int iteration = 0; iteration < p.iterations; iteration++) {
+      for (int iteration = 0; iteration < iterations; iteration++) {
         JointAxes<double, kDof> axes;
         double next[kDof];
         const StepReport<double> report =
@@ -649,7 +654,7 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_polish(const PolishP
       if (of_target) nearest_to_middle(q);
       f = forward_kinematics<kDof>(chain_f64, q, start);
       e = pose_error(f);
-      if (p.iterations == 0 || !of_target || (e.distance < p.polished && e.angle < p.polished)) break;
+      if (iterations == 0 || !of_target || (e.distance < p.polished && e.angle < p.polished)) break;
     }
     const double tool[12] = {f.x.x, f.y.x, f.z.x, f.x.y, f.y.y, f.z.y,
                              f.x.z, f.y.z, f.z.z, f.p.x, f.p.y, f.p.z};
@@ -664,7 +669,7 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_polish(const PolishP
       const long long at = p.compact ? place : r;
 #ifdef HJCDIK_COLLISION
       const int world = p.collision.world_at(r);
-      if (confirmed && p.hit_job[r] != kNoHit) {
+      if (confirmed && has_hit) {
         // What the search saw stands, unless the polish may have changed it or float32 cannot tell.
         const double moved =
             moved_by_polish<kDof>(chain_f64, p.collision.lever, q, p.hit_q + (long long)r * kDof);
@@ -680,7 +685,7 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_polish(const PolishP
       const bool retry = valid && !confirmed && p.hit_job[r] >= 0;
       p.outcome[at] = retry ? kRetry : !valid ? 2 : converged ? 0 : 1;
 #ifdef HJCDIK_COLLISION
-      if (valid && p.hit_job[r] == kNoHit) p.outcome[at] = kUnsolved;
+      if (valid && !has_hit) p.outcome[at] = kUnsolved;
 #endif
       if (retry && p.retry != nullptr) p.retry[atomicAdd(p.counters + kRetryCount, 1u)] = r;
     } else {
