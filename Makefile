@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 BUILD_PACKAGES := cmake g++ libpugixml-dev libssl-dev ninja-build nlohmann-json3-dev python3-dev python3-venv
-TEST_PACKAGES := binutils clang-format libgtest-dev
+TEST_PACKAGES := binutils clang clang-format libgtest-dev
 BENCHMARKS := compare throughput coarse unreachable collision plot
 
 SOURCES := CMakeLists.txt pyproject.toml README.md $(shell find cmake include python robots src -type f \

@@ -124,7 +124,7 @@ gpu_tests() {
   local status=0
   echo "--- pytest -m gpu" >>"$out/checks.txt"
   (set -o pipefail
-   "$python" -m pytest -m 'gpu and not alone' -q -p no:cacheprovider -n 8 2>&1 | tee -a "$out/checks.txt") || status=$?
+   "$python" -m pytest -m 'gpu and not alone' -q -p no:cacheprovider -n 8 --dist loadfile 2>&1 | tee -a "$out/checks.txt") || status=$?
   (set -o pipefail
    "$python" -m pytest -m 'gpu and alone' -q -p no:cacheprovider 2>&1 | tee -a "$out/checks.txt") || status=$?
   return "$status"

@@ -32,7 +32,7 @@ def look_for_programs(robots: list[str], architectures: str) -> int:
     """Counts the programs; all of them must be in the package."""
     store = Path(hjcdik.__file__).parent / "_store"
     assert Path(_core.packaged_store()) == store
-    keys = set()
+    keys: set[str] = set()
     for name in robots:
         planned = hjcdik.build(name, cuda_arch=architectures, name="planned", plan_only=True)
         keys |= {program.key for program in planned.programs}
