@@ -26,6 +26,7 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
 endif()
 
 cmake_minimum_required(VERSION 3.25)
+set(texts "")
 set(entries "")
 set(count 0)
 foreach(path IN LISTS FILES)
@@ -41,7 +42,8 @@ foreach(path IN LISTS FILES)
     string(SUBSTRING "${text}" ${begin} 8000 part)
     string(APPEND literals "\n     R\"embedded(${part})embedded\"")
   endforeach()
-  string(APPEND entries "    {\"${name}\",${literals}},\n")
+  string(APPEND texts "constexpr char text_${count}[] =${literals};\n")
+  string(APPEND entries "    {\"${name}\", {text_${count}, sizeof text_${count} - 1}},\n")
   math(EXPR count "${count} + 1")
 endforeach()
 if(count EQUAL 0)
@@ -53,7 +55,8 @@ file(WRITE ${OUTPUT} "// Written by cmake/embed.cmake.
 
 namespace hjcdik::embedded {
 
-const File ${NAME}[] = {
+${texts}
+constinit const File ${NAME}[] = {
 ${entries}};
 const int ${NAME}_count = ${count};
 

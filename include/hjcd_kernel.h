@@ -113,16 +113,15 @@ Result<T> generate_ik_solutions(T* target_pose, const grid::robotModel<T>* d_rob
 
 namespace hjcdik_native {
 
-// b_size of the call form without a model: any integer. Being converted to this, it never outdoes a null
-// pointer, so that 0 and NULL stay models.
+// b_size of the call form without a model: whatever an int parameter takes; beyond int it is the nearest int.
+// Being converted to this, it never outdoes a null pointer, so that 0 and NULL stay models.
 struct CandidateCount {
-  template <typename Integer, typename = std::enable_if_t<std::is_integral<Integer>::value>>
-  CandidateCount(Integer n)
-      : value(n < Integer(1)                               ? 0
-              : static_cast<unsigned long long>(n) > kMost ? static_cast<int>(kMost)
-                                                           : static_cast<int>(n)) {}
+  template <typename Number, typename = std::enable_if_t<std::is_convertible<const Number&, int>::value>>
+  CandidateCount(const Number& number) {
+    const auto n = static_cast<long double>(number);
+    value = n >= 2147483647.0L ? 0x7fffffff : n > -2147483648.0L ? static_cast<int>(n) : -0x7fffffff - 1;
+  }
 
-  static constexpr unsigned long long kMost = 0x7fffffff;
   int value;
 };
 

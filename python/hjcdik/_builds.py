@@ -136,7 +136,8 @@ def build(
             else XDG_CACHE_HOME/hjcdik, else ~/.cache/hjcdik.
         cuda_arch: what to compile for: "sm_90", "90", 90, "9.0" or 9.0 for machine code, "compute_90" for
             PTX, several of them as a sequence or separated by commas, "native" for the current GPU, "all" for
-            what the packaged robots have. None is "native" where there is a GPU, else "all".
+            what the packaged robots have, as far as the compiler knows it. None is that of the build which is
+            made again, else "native" where there is a GPU, else "all".
         force_rebuild: compile again, and replace what is stored.
         plan_only: compile and store nothing; the artifact says what would be there.
         srdf: as for ``Solver``.
@@ -190,15 +191,19 @@ def prepare(
     force = _inputs.flag(force_rebuild, "force_rebuild")
     plan = _inputs.flag(plan_only, "plan_only")
     folder = _store_folder(cache_dir)
-    targets = targets_of(cuda_arch)
     if name is not None:
         name = checked_name(name)
+    _devices.find_compilers()
     prepared = find_prepared(urdf, folder)
     if prepared is not None:
         refuse_others(prepared.artifact, ee_link, spheres, srdf, locked_joints, check_base)
         arguments = prepared.arguments
         name = name or prepared.artifact.name
+        if cuda_arch is None:
+            cuda_arch = prepared.artifact.cuda_arch
+        targets = targets_of(cuda_arch)
     else:
+        targets = targets_of(cuda_arch)
         arguments = _arguments(urdf, ee_link, spheres, srdf, locked_joints, check_base)
     robot = arguments.make()
     for warning in robot.warnings:
@@ -230,7 +235,6 @@ def prepare(
     )
     if plan:
         return artifact
-    _devices.find_compilers()
 
     def make(job: tuple[_Target, bool]) -> bool:
         target, variant = job
@@ -251,9 +255,12 @@ def prepare(
             "building a robot needs NVIDIA's run-time compiler, once; pip install 'hjcdik[cuda]' brings it "
             f"(hjcdik[cuda12] for drivers of CUDA 12): {error}"
         ) from None
-    _core.publish_header(folder, robot.codegen(NAME_SPACE))
-    keys = [header_hash, *(program.key for program in programs)]
-    _core.publish_build(folder, name, keys, _document(artifact, arguments, header_hash))
+    if not _is_whole(artifact.header):
+        _core.publish_header(folder, robot.codegen(NAME_SPACE))
+    document = _document(artifact, arguments, header_hash)
+    if not _is_stored(folder, name, document):
+        keys = [header_hash, *(program.key for program in programs)]
+        _core.publish_build(folder, name, keys, document)
     _devices.log_store_notes()
     return Artifact(**{**vars(artifact), "compiled": compiled})
 
@@ -281,7 +288,7 @@ def load(name: str, *, cache_dir: str | os.PathLike[str] | None = None) -> Artif
     if prepared is None:
         raise BuildError(_no_build(name, folder))
     artifact = prepared.artifact
-    if not artifact.header.is_file():
+    if not _is_whole(artifact.header):
         _restore_header(prepared, folder)
     try:
         major, minor = _core.gpu_architecture(-1)
@@ -299,7 +306,7 @@ def load(name: str, *, cache_dir: str | os.PathLike[str] | None = None) -> Artif
             _devices.log_store_notes()
             raise BuildError(
                 f"the build {name!r} {reason} (compute capability {major}.{minor}); prepare it by: "
-                f"{_command(name, folder)} --cuda-arch sm_{major}{minor}"
+                f"{_command(name, folder)} --cuda-arch {_with_target(artifact.cuda_arch, major, minor)}"
             )
     return artifact
 
@@ -331,6 +338,8 @@ def folder_of(cache_dir: str | os.PathLike[str] | None) -> str:
     """The absolute path of a folder that was asked for; "" for None."""
     if cache_dir is None:
         return ""
+    if not isinstance(cache_dir, (str, bytes, os.PathLike)):
+        raise ValueError(f"cache_dir must be the path of a folder, not {cache_dir!r}")
     folder = os.fsdecode(os.fspath(cache_dir))
     if not folder or "\0" in folder:
         raise ValueError(f"cache_dir must be the path of a folder, not {cache_dir!r}")
@@ -363,7 +372,9 @@ def refuse_others(
 ) -> None:
     """A prepared robot is complete; its own tool may be repeated."""
     name = artifact.name
-    if ee_link is not None and ee_link not in (artifact.ee_link, artifact.ee_frame):
+    link, joint = artifact.ee_link, artifact.ee_frame
+    own = {link, f"link:{link}", *((joint, f"joint:{joint}") if joint else ())}
+    if ee_link is not None and ee_link not in own:
         raise ValueError(
             f"the build {name!r} is prepared for the tool {artifact.ee_link!r}, not for {ee_link!r}; prepare "
             "another one for that"
@@ -454,7 +465,10 @@ def _default_name(robot: str, tool: str, collision: bool) -> str:
     text = unicodedata.normalize("NFC", f"{robot}-{tool.split(':')[-1]}")
     text = "".join(c if c.isprintable() and c not in "/\\" else "_" for c in text).strip()
     suffix = "-cc" if collision else ""
-    return checked_name(text.lstrip("-<{")[: _LONGEST_NAME - len(suffix)].strip() + suffix)
+    try:
+        return checked_name(text.lstrip("-<{")[: _LONGEST_NAME - len(suffix)].strip() + suffix)
+    except ValueError as error:
+        raise ValueError(f"{error}; give it a name") from None
 
 
 class _Target(NamedTuple):
@@ -476,7 +490,7 @@ def targets_of(cuda_arch: Any) -> list[_Target]:
     words: list[Any]
     if isinstance(cuda_arch, str):
         words = [word.strip() for word in re.split("[,;]", cuda_arch)]
-    elif isinstance(cuda_arch, Sequence):
+    elif isinstance(cuda_arch, Sequence) and not isinstance(cuda_arch, bytes):
         words = list(cuda_arch)
     else:
         words = [cuda_arch]
@@ -485,7 +499,7 @@ def targets_of(cuda_arch: Any) -> list[_Target]:
     targets: list[_Target] = []
     for word in words:
         if word == "all":
-            targets += [_target(arch) for arch in ARCHITECTURES]
+            targets += _all_targets()
         elif word == "native":
             try:
                 targets.append(_native())
@@ -494,6 +508,21 @@ def targets_of(cuda_arch: Any) -> list[_Target]:
         else:
             targets.append(_target(word))
     return list(dict.fromkeys(targets))
+
+
+def _all_targets() -> list[_Target]:
+    """Those of the packaged robots, as far as the compiler that is there knows them."""
+    targets = [_target(arch) for arch in ARCHITECTURES]
+    known = _core.known_architectures()
+    unknown = [target for target in targets if known and 10 * target.major + target.minor not in known]
+    if not unknown:
+        return targets
+    _log.warning("this NVRTC does not compile for %s: left out", ", ".join(map(str, unknown)))
+    targets = [target for target in targets if target not in unknown]
+    if not any(target.ptx for target in targets):
+        newest = max(known)
+        targets.append(_Target(newest // 10, newest % 10, True))
+    return targets
 
 
 def _native() -> _Target:
@@ -508,7 +537,9 @@ def _target(word: Any) -> _Target:
             f"cuda_arch {word!r} is unknown; expected such as 'sm_90', '9.0' or 90, 'compute_90' for PTX, "
             "'native' or 'all'"
         )
-    number = int(match[2].replace(".", ""))
+    whole, _, fraction = match[2].partition(".")
+    # A compute capability such as 9.0, or the number that names it: 90, and so 90.0.
+    number = int(whole) if fraction == "0" and int(whole) >= _OLDEST else int(whole + fraction)
     if number < _OLDEST:
         raise ValueError(f"cuda_arch {word!r}: compute capability 7.5 or newer is needed")
     return _Target(number // 10, number % 10, (match[1] or "").startswith("compute"))
@@ -593,9 +624,7 @@ def _read(name: str, folder: str) -> Prepared | None:
     try:
         row = _core.read_build(folder, name)
     except BuildError as error:
-        raise BuildError(
-            f"{error}; prepare it again by: hjcdik build URDF --ee-link LINK --name {shlex.quote(name)}"
-        ) from None
+        raise BuildError(f"{error}; prepare it again by: {_anew(name, folder)}") from None
     return None if row is None else _parse(name, row[2], folder)
 
 
@@ -640,10 +669,10 @@ def _parse(name: str, text: str, folder: str) -> Prepared:
             version=version,
             programs=programs,
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise BuildError(
             f"the build {name!r} was prepared by hjcdik {version} in a form that hjcdik {_core.VERSION} does "
-            f"not read; prepare it again by: hjcdik build URDF --ee-link LINK --name {shlex.quote(name)}"
+            f"not read; prepare it again by: {_anew(name, folder)}"
         ) from None
     return Prepared(artifact, arguments)
 
@@ -662,17 +691,42 @@ def _no_build(name: str, folder: str) -> str:
     near = difflib.get_close_matches(name, names, 1, 0.5)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     there = f"there are {', '.join(map(repr, names))}" if names else "there are none"
-    return (
-        f"no build is called {name!r}{hint} in {folder}: {there}; prepare it by: "
-        f"hjcdik build URDF --ee-link LINK --name {shlex.quote(name)}"
-    )
+    return f"no build is called {name!r}{hint} in {folder}: {there}; prepare it by: {_anew(name, folder)}"
 
 
 def _command(name: str, folder: str) -> str:
-    words = ["hjcdik", "build", name]
-    if folder and folder != _core.store_folder():
-        words += ["--cache-dir", folder]
-    return shlex.join(words)
+    return shlex.join(["hjcdik", "build", name, *in_folder(folder)])
+
+
+def _anew(name: str, folder: str) -> str:
+    """The command where its URDF is wanted again."""
+    return shlex.join(["hjcdik", "build", "URDF", "--ee-link", "LINK", "--name", name, *in_folder(folder)])
+
+
+def in_folder(folder: str) -> list[str]:
+    """The option that names a store, unless it is the default one."""
+    return ["--cache-dir", folder] if folder and folder != _core.store_folder() else []
+
+
+def _with_target(cuda_arch: str, major: int, minor: int) -> str:
+    words = [word for word in cuda_arch.split(",") if word]
+    return ",".join(dict.fromkeys([*words, f"sm_{major}{minor}"]))
+
+
+def _is_whole(header: Path) -> bool:
+    """Whether a stored header is there as it was written."""
+    try:
+        return hashlib.sha256(header.read_bytes()).hexdigest() == header.stem
+    except OSError:
+        return False
+
+
+def _is_stored(folder: str, name: str, document: str) -> bool:
+    try:
+        row = _core.read_build(folder, name)
+    except BuildError:
+        return False
+    return row is not None and row[2] == document
 
 
 def _store_folder(cache_dir: str | os.PathLike[str] | None) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+import os
+import shlex
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 from hjcdik import _builds, _core
 from hjcdik._info import presets
-from hjcdik._terminal import print_table, progress_bar
+from hjcdik._terminal import print_table, progress
 
 
 def add_commands(commands: Any) -> None:
@@ -23,16 +22,12 @@ def add_commands(commands: Any) -> None:
         "then a ROBOT of every command and Solver(NAME) in Python, without the compiler.",
     )
     add_robot(build, help="the path of a URDF, a preset, or a build that is to be made again")
-    build.add_argument(
-        "--lock", metavar="JOINT=VALUE", action="append", default=[], help="hold a joint; may be repeated"
-    )
-    build.add_argument("--check-base", action="store_true", help="check the base link's spheres too")
     build.add_argument("--name", help="default: <robot>-<tool>, with -cc appended where there are spheres")
     build.add_argument(
         "--cuda-arch",
         metavar="ARCH",
         help="such as sm_90 or 9.0, compute_90 for PTX, several with commas, native, or all "
-        "(default: native where there is a GPU, else all)",
+        "(default: those of the build that is made again; else native where there is a GPU, else all)",
     )
     build.add_argument("--collision-res", type=float, default=0.05, help=argparse.SUPPRESS)
     build.add_argument("--cache-dir", metavar="FOLDER", help="folder of builds and compiled GPU programs")
@@ -62,6 +57,21 @@ def add_robot(
         help="collision spheres of a URDF: a packaged model's name, a spherized URDF or a .json file",
     )
     parser.add_argument("--srdf", metavar="FILE", help="an SRDF that says which links need no check")
+    parser.add_argument(
+        "--lock", metavar="JOINT=VALUE", action="append", default=[], help="hold a joint; may be repeated"
+    )
+    parser.add_argument("--check-base", action="store_true", help="check the base link's spheres too")
+
+
+def robot_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """What these arguments are to a Solver, besides the robot itself."""
+    return {
+        "ee_link": options.ee_link,
+        "spheres": options.spheres,
+        "srdf": options.srdf,
+        "locked_joints": dict(map(_locked, options.lock)) or None,
+        "check_base": options.check_base,
+    }
 
 
 def robots(prefix: str = "", **_: Any) -> list[str]:
@@ -72,31 +82,17 @@ def robots(prefix: str = "", **_: Any) -> list[str]:
 
 def _build(options: argparse.Namespace) -> int:
     start = time.perf_counter()
-    advance: Callable[[int], None] | None = None
-    ready = 0
-    with ExitStack() as stack:
-
-        def progress(done: int, total: int) -> None:
-            nonlocal ready, advance
-            if advance is None:
-                advance = stack.enter_context(progress_bar("compiling", total))
-            advance(done - ready)
-            ready = done
-
+    with progress("compiling") as move:
         artifact = _builds.prepare(
             options.robot,
-            ee_link=options.ee_link,
-            spheres=options.spheres,
+            **robot_settings(options),
             name=options.name,
             collision_res=options.collision_res,
             cache_dir=options.cache_dir,
             cuda_arch=options.cuda_arch,
             force_rebuild=options.force,
             plan_only=options.plan,
-            srdf=options.srdf,
-            locked_joints=dict(map(_locked, options.lock)) or None,
-            check_base=options.check_base,
-            progress=progress if sys.stderr.isatty() else None,
+            progress=move,
         )
     elapsed = time.perf_counter() - start
     folder = str(artifact.path.parent.parent)
@@ -126,6 +122,8 @@ def _locked(text: str) -> tuple[str, float]:
 def _list(options: argparse.Namespace) -> int:
     artifacts = _builds.list_builds(options.cache_dir)
     folder = _builds.folder_of(options.cache_dir) or _core.store_folder()
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise ValueError(f"{folder}: is not a folder")
     if options.json:
         print(json.dumps([_plain(artifact, folder) for artifact in artifacts], indent=2))
     elif artifacts:
@@ -137,7 +135,8 @@ def _list(options: argparse.Namespace) -> int:
             ],
         )
     else:
-        print(f"no builds in {folder}; prepare one by: hjcdik build URDF --ee-link LINK")
+        command = shlex.join(["hjcdik", "build", "URDF", "--ee-link", "LINK", *_builds.in_folder(folder)])
+        print(f"no builds in {folder}; prepare one by: {command}")
     return 0
 
 

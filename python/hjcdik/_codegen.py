@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Mapping
 
 from hjcdik import _inputs
@@ -56,16 +54,3 @@ def codegen(
     elif (ee_link, spheres, locked_joints, srdf, check_base) != (None, None, None, None, False):
         raise ValueError("a solver has its robot already: leave ee_link, spheres and the like out")
     return robot._robot.codegen(name_space)
-
-
-def write(path: str | os.PathLike[str], text: str) -> None:
-    """Writes a header aside and renames it, so that a failure leaves an earlier one in place."""
-    temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 
 def print_table(header: tuple[str, ...], rows: Sequence[Sequence[str]]) -> None:
@@ -24,6 +24,26 @@ def print_table(header: tuple[str, ...], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     for row in (header, *rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """What moves a bar on stderr to so many of so many; None where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with ExitStack() as stack:
+        advance: Callable[[int], None] | None = None
+        ready = 0
+
+        def move(done: int, total: int) -> None:
+            nonlocal ready, advance
+            if advance is None:
+                advance = stack.enter_context(progress_bar(what, total))
+            advance(done - ready)
+            ready = done
+
+        yield move
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import csv
 import dataclasses
+import hashlib
 import json
 import logging
 import os
@@ -25,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 import hjcdik
-from hjcdik import _builds, _cli_builds, _codegen, _core, _devices, _inputs, _world, stats, worlds
+from hjcdik import _builds, _cli_builds, _core, _devices, _files, _inputs, _world, stats, worlds
 from hjcdik._info import NAME_SPACE
 from hjcdik._spherize import command as _spherize
 from hjcdik._terminal import print_table, progress_bar
@@ -145,6 +146,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="the header's C++ namespace (default: %(default)s)",
     )
+    codegen.add_argument("--cache-dir", metavar="FOLDER", help="folder of prepared builds")
+    codegen.add_argument("--json", action="store_true", help="print one JSON document")
     codegen.set_defaults(run=_write_header)
 
     summary = commands.add_parser(
@@ -289,16 +292,24 @@ def _presets(options: argparse.Namespace) -> int:
 
 
 def _write_header(options: argparse.Namespace) -> int:
-    text = hjcdik.codegen(
-        options.robot,
-        ee_link=options.ee_link,
-        spheres=options.spheres,
-        srdf=options.srdf,
-        name_space=options.namespace,
-    )
-    if options.output:
-        _codegen.write(options.output, text)
-    else:
+    if options.output == "":
+        raise _UsageError("--output is empty: name a file, or leave it out for standard output")
+    settings = _cli_builds.robot_settings(options)
+    solver = hjcdik.Solver(options.robot, **settings, device="cpu", cache_dir=options.cache_dir)
+    text = hjcdik.codegen(solver, name_space=options.namespace)
+    if options.output is not None:
+        _files.write_text(options.output, text)
+    if options.json:
+        document = {
+            "robot": solver.info.robot,
+            "ee_link": solver.info.ee_link,
+            "namespace": options.namespace,
+            "sha256": hashlib.sha256(text.encode()).hexdigest(),
+            "output": options.output,
+            **({"text": text} if options.output is None else {}),
+        }
+        print(json.dumps(document, indent=2))
+    elif options.output is None:
         sys.stdout.write(text)
     return SOLVED
 
@@ -329,9 +340,7 @@ def _words(value: Any) -> str:
 def _solver(options: argparse.Namespace, threads: int | None = None) -> hjcdik.Solver:
     return hjcdik.Solver(
         options.robot,
-        ee_link=options.ee_link,
-        spheres=options.spheres,
-        srdf=options.srdf,
+        **_cli_builds.robot_settings(options),
         device=options.device,
         threads=threads,
         allow_build=not options.no_build,
@@ -605,16 +614,18 @@ def _csv_rows(result: hjcdik.Result, solver: hjcdik.Solver) -> Iterator[list[Any
 
 
 def _write_csv(path: Path, result: hjcdik.Result, solver: hjcdik.Solver) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with _files.replacing(path, newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows(_csv_rows(result, solver))
 
 
 def _write_json(path: Path, result: hjcdik.Result, solver: hjcdik.Solver) -> None:
-    path.write_text(json.dumps(_document(result, solver), allow_nan=False) + "\n", encoding="utf-8")
+    _files.write_text(path, json.dumps(_document(result, solver), allow_nan=False) + "\n")
 
 
 def _write_npy(path: Path, result: hjcdik.Result, solver: hjcdik.Solver) -> None:
-    with path.open("wb") as file:  # to a name np.save would add another suffix than its own spelling
+    with _files.replacing(
+        path, "wb"
+    ) as file:  # to a name np.save would add another suffix than its own spelling
         np.save(file, result.q)
 
 

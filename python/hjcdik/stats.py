@@ -38,7 +38,7 @@ def append_csv(path: str | os.PathLike[str], stats: Stats | None) -> None:
 
     Raises:
         ValueError: for None, which a solve without ``stats=True`` has.
-        RuntimeError: if the file "cannot open" or "cannot write"; the message names it.
+        RuntimeError: if the file cannot be opened or written, or has another heading; the message names it.
     """
     if not isinstance(stats, Stats):
         raise ValueError("stats is None: solve with stats=True")
@@ -48,14 +48,26 @@ def append_csv(path: str | os.PathLike[str], stats: Stats | None) -> None:
     for i in range(len(stats.batch_size)):
         writer.writerow([getattr(stats, field)[i].item() for field in _FIELDS])
     try:
-        file = open(path, "a", encoding="ascii", newline="")  # noqa: SIM115
+        file = open(path, "a+b")  # noqa: SIM115
     except OSError as error:
         raise RuntimeError(f"cannot open {name}: {error.strerror}") from error
     try:
         with file:
+            rows = text.getvalue().encode()
+            heading = ",".join(COLUMNS).encode()
             if file.tell() == 0:
-                file.write(",".join(COLUMNS) + "\n")
-            file.write(text.getvalue())
+                rows = heading + b"\n" + rows
+            else:
+                file.seek(0)
+                if file.readline(1000).rstrip(b"\r\n") != heading:
+                    raise RuntimeError(
+                        f"cannot append to {name}: it begins with another heading than ik_stats.csv has; "
+                        "move it away"
+                    )
+                file.seek(-1, os.SEEK_END)
+                if file.read() != b"\n":  # behind a row that was cut off
+                    rows = b"\n" + rows
+            file.write(rows)
     except OSError as error:
         raise RuntimeError(f"cannot write {name}: {error.strerror}") from error
 

@@ -2,7 +2,7 @@
 // kinematics.h.
 
 // Obstacles where they lie, in the base link's frame: metres, quaternions qw qx qy qz of any finite norm but
-// 0.
+// 0. Rows that are no obstacles (not finite, a zero quaternion) leave nothing free.
 template <class S>
 struct World {
   const S* boxes = nullptr;  // x 10: cx cy cz, qw qx qy qz, sx sy sz (full side lengths)
@@ -16,12 +16,13 @@ struct World {
 };
 
 // Smallest signed distances, m, negative where something overlaps; 1e15 where there is nothing to compare.
+// NaN for q or obstacles that are not finite.
 template <class S>
 struct Clearance {
   S self, world;
 };
 
-#if defined(__CUDACC__)
+#if defined(__CUDA_ARCH__)
 #define HJCDIK_ROLLED _Pragma("unroll 1")
 #else
 #define HJCDIK_ROLLED
@@ -77,6 +78,14 @@ HJCDIK_FN hjcdik::core::Capsule<S> capsule_of(const S* row, bool is_sphere) {
   return capsule;
 }
 
+// 0 where all values are finite, else NaN.
+template <class S>
+HJCDIK_FN S not_finite(const S* values, int count) {
+  S sum = S(0);
+  for (int k = 0; k < count; k++) sum += values[k] - values[k];
+  return sum;
+}
+
 // The robot's distance to one obstacle, or `least` if that is smaller.
 template <class S, class Obstacle>
 HJCDIK_FN S distance_to(const Placed<S>& robot, const Obstacle& obstacle, S least) {
@@ -91,39 +100,47 @@ HJCDIK_FN S distance_to(const Placed<S>& robot, const Obstacle& obstacle, S leas
 
 template <class S>
 HJCDIK_FN S world_clearance(const Placed<S>& robot, const World<S>& world, S least) {
-  S axes[9];
+  S axes[9], bad = S(0);
   HJCDIK_ROLLED
   for (int o = 0; o < world.num_boxes; o++) {
     const S* row = world.boxes + 10 * o;
     hjcdik::core::Box<S> box;
     axes_of(row + 3, box.axis);
+    bad += not_finite(row, 10) + not_finite(box.axis, 9);
     for (int k = 0; k < 3; k++) box.center[k] = row[k], box.half[k] = S(0.5) * row[7 + k];
     least = distance_to(robot, box, least);
   }
   HJCDIK_ROLLED
-  for (int o = 0; o < world.num_capsules; o++)
-    least = distance_to(robot, capsule_of(world.capsules + 7 * o, false), least);
+  for (int o = 0; o < world.num_capsules; o++) {
+    const S* row = world.capsules + 7 * o;
+    bad += not_finite(row, 7);
+    least = distance_to(robot, capsule_of(row, false), least);
+  }
   HJCDIK_ROLLED
-  for (int o = 0; o < world.num_spheres; o++)
-    least = distance_to(robot, capsule_of(world.spheres + 4 * o, true), least);
+  for (int o = 0; o < world.num_spheres; o++) {
+    const S* row = world.spheres + 4 * o;
+    bad += not_finite(row, 4);
+    least = distance_to(robot, capsule_of(row, true), least);
+  }
   HJCDIK_ROLLED
   for (int o = 0; o < world.num_cylinders; o++) {
     const S* row = world.cylinders + 9 * o;
     hjcdik::core::Cylinder<S> cylinder;
     axes_of(row + 3, axes);
+    bad += not_finite(row, 9) + not_finite(axes, 9);
     for (int k = 0; k < 3; k++) cylinder.center[k] = row[k], cylinder.axis[k] = axes[6 + k];
     cylinder.radius = row[7];
     cylinder.half = S(0.5) * row[8];
     least = distance_to(robot, cylinder, least);
   }
-  return least;
+  return least + bad;
 }
 
 }  // namespace detail
 
 // The spheres at q: num_spheres x 4 numbers, x y z r.
 template <class S>
-HJCDIK_FN void spheres(const S* q, S* out) {
+HJCDIK_API void spheres(const S* q, S* out) {
   const detail::Placed<S> robot(q);
   HJCDIK_ROLLED
   for (int i = 0; i < num_spheres; i++) {
@@ -134,30 +151,32 @@ HJCDIK_FN void spheres(const S* q, S* out) {
 }
 
 // The links of a sphere, and of a self pair, as numbers for link_name().
-HJCDIK_FN int sphere_link(int sphere) {
+HJCDIK_API int sphere_link(int sphere) {
   const auto table = detail::sphere_table(double());
   int link = 0;
   while (table.group[link].end <= sphere) link++;
   return link;
 }
-HJCDIK_FN void self_pair(int pair, int* first, int* second) {
+HJCDIK_API void self_pair(int pair, int* first, int* second) {
   const auto table = detail::sphere_table(double());
   *first = table.pair[pair][0];
   *second = table.pair[pair][1];
 }
 
 template <class S>
-HJCDIK_FN Clearance<S> clearance(const S* q, const World<S>& world = {}) {
+HJCDIK_API Clearance<S> clearance(const S* q, const World<S>& world = {}) {
   const detail::Placed<S> robot(q);
-  const S far = S(detail::hjcdik::core::kFarAway);
-  return {detail::hjcdik::core::self_clearance(robot.team, robot.table, far),
-          detail::world_clearance(robot, world, far)};
+  const S far = S(detail::hjcdik::core::kFarAway), bad = detail::not_finite(q, num_joints);
+  return {detail::hjcdik::core::self_clearance(robot.team, robot.table, far) + bad,
+          detail::world_clearance(robot, world, far) + bad};
 }
 
-// Whether no self pair overlaps, and no obstacle is nearer than the margin. Touching is free.
+// Whether no self pair overlaps, and no obstacle is nearer than the margin. Touching is free; what is not
+// finite is not.
 template <class S>
-HJCDIK_FN bool config_free(const S* q, const World<S>& world = {}, detail::Value<S> margin = S(0),
+HJCDIK_API bool config_free(const S* q, const World<S>& world = {}, detail::Value<S> margin = S(0),
                            bool self_collision = true) {
+  if (!(detail::not_finite(q, num_joints) >= S(0))) return false;
   const detail::Placed<S> robot(q);
   if (self_collision && detail::hjcdik::core::self_clearance(robot.team, robot.table, S(0)) < S(0))
     return false;

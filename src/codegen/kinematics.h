@@ -37,20 +37,20 @@ HJCDIK_FN void quaternion(const hjcdik::core::Frame<S>& f, S* q) {
 
 // Limits of joint 0 .. num_joints - 1, rad or m. Those of float are the outermost floats inside.
 template <class S>
-HJCDIK_FN S lower_limit(int joint) {
+HJCDIK_API S lower_limit(int joint) {
   return detail::chain(S()).joint[joint].lower;
 }
 template <class S>
-HJCDIK_FN S upper_limit(int joint) {
+HJCDIK_API S upper_limit(int joint) {
   return detail::chain(S()).joint[joint].upper;
 }
 
-HJCDIK_FN bool is_prismatic(int joint) { return detail::chain(double()).joint[joint].prismatic; }
+HJCDIK_API bool is_prismatic(int joint) { return detail::chain(double()).joint[joint].prismatic; }
 
 // The frame of every joint after its motion, which is its child link's: num_joints x 12 numbers, each time
 // the first three rows of the homogeneous matrix, row-major.
 template <class S>
-HJCDIK_FN void joint_frames(const S* q, S* frames) {
+HJCDIK_API void joint_frames(const S* q, S* frames) {
   namespace core = detail::hjcdik::core;
   core::Frame<S> carrying[num_joints + 1];
   core::carrying_frames<num_joints>(detail::chain(S()), q, carrying);
@@ -70,7 +70,7 @@ HJCDIK_FN void joint_frames(const S* q, S* frames) {
 
 // The tool's pose: x y z qw qx qy qz.
 template <class S>
-HJCDIK_FN void tool_pose(const S* q, S* pose) {
+HJCDIK_API void tool_pose(const S* q, S* pose) {
   namespace core = detail::hjcdik::core;
   const auto& chain = detail::chain(S());
   const core::Frame<S> f = core::forward_kinematics<num_joints>(chain, q, core::frame_of<S>(chain.start));
@@ -81,7 +81,7 @@ HJCDIK_FN void tool_pose(const S* q, S* pose) {
 // The geometric Jacobian at the tool: 6 x num_joints, row-major, linear rows (m per unit of q) above angular
 // ones (rad per unit of q).
 template <class S>
-HJCDIK_FN void jacobian(const S* q, S* out) {
+HJCDIK_API void jacobian(const S* q, S* out) {
   namespace core = detail::hjcdik::core;
   const auto& chain = detail::chain(S());
   core::JointAxes<S, num_joints> axes;

@@ -12,7 +12,11 @@
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define HJCDIK_FN __host__ __device__ __forceinline__
+#if defined(__CUDA_ARCH__)
 #define HJCDIK_UNROLL _Pragma("unroll")
+#else
+#define HJCDIK_UNROLL
+#endif
 #define HJCDIK_CONSTANT static __constant__
 #define HJCDIK_TABLE static __device__ const
 #else

@@ -168,18 +168,20 @@ const std::string& sources_key() {
   return key;
 }
 
-// Runs one of the calls that give the same key at once; the others wait for its result.
+// Runs one of the calls that give the same key at once; the others wait for its result, which they did not
+// compile.
 class Shared {
  public:
-  std::shared_ptr<const Image> run(const std::string& key,
-                                   const std::function<std::shared_ptr<const Image>()>& work) {
+  Image run(const std::string& key, const std::function<std::shared_ptr<const Image>()>& work) {
     std::promise<std::shared_ptr<const Image>> promise;
     {
       std::unique_lock lock(mutex_);
       if (const auto running = running_.find(key); running != running_.end()) {
         const auto result = running->second;
         lock.unlock();
-        return result.get();
+        Image image = *result.get();
+        image.compiled = false;
+        return image;
       }
       running_.emplace(key, promise.get_future().share());
     }
@@ -192,7 +194,7 @@ class Shared {
       auto image = work();
       promise.set_value(image);
       done();
-      return image;
+      return *image;
     } catch (...) {
       promise.set_exception(std::current_exception());
       done();
@@ -279,12 +281,29 @@ Image build_image(const model::Chain& chain, Variant variant, const Target& targ
     }
     return std::make_shared<const Image>(std::move(*image));
   };
-  Image image = *shared.run(folder + '\0' + key + (force ? "!" : ""), work);
+  Image image = shared.run(folder + '\0' + key + (force ? "!" : ""), work);
   if (image.path.empty() && problem != nullptr && problem->empty()) *problem = "the store cannot be written";
   return image;
 }
 
 namespace {
+
+// What to compile for a GPU: one newer than the compiler gets PTX of the newest architecture that it knows,
+// which the driver finishes.
+Target buildable(const Target& own, int max_cuda_major) {
+  const int wanted = 10 * own.major + own.minor;
+  int newest = 0;
+  for (const int arch : known_architectures(max_cuda_major)) {
+    if (arch == wanted) return own;
+    if (arch < wanted) newest = std::max(newest, arch);
+  }
+  if (newest == 0) {
+    throw DeviceError("a GPU of compute capability " + std::to_string(own.major) + "." +
+                      std::to_string(own.minor) + " is older than NVRTC " + compiler_version(max_cuda_major) +
+                      " supports; use device 'cpu'");
+  }
+  return {newest / 10, newest % 10, true};
+}
 
 // For one robot, variant, GPU and store: built once, while others wait for it alone.
 struct Slot {
@@ -345,7 +364,8 @@ std::shared_ptr<const Program> Program::get(const std::shared_ptr<Device>& devic
     }
     std::optional<Image> built;
     try {
-      built = build_image(chain, variant, own, d.version / 1000, folder, own_refused);
+      const int cuda_major = d.version / 1000;
+      built = build_image(chain, variant, buildable(own, cuda_major), cuda_major, folder, own_refused);
     } catch (const DeviceError&) {  // no compiler
       if (!load_stored(true)) throw;
     }

@@ -160,6 +160,20 @@ std::string compiler_version(int max_major, std::string* problem) {
   return c == nullptr ? "" : std::to_string(c->major) + "." + std::to_string(c->minor);
 }
 
+std::vector<int> known_architectures(int max_major) {
+  std::string problem;
+  const Compiler* c = find_compiler(max_major, problem);
+  if (c == nullptr) throw DeviceError(problem);
+  const auto check = [&](nvrtcResult result, const char* what) {
+    if (result != 0) throw BuildError(std::string(what) + " failed: " + c->GetErrorString(result), "");
+  };
+  int count = 0;
+  check(c->GetNumSupportedArchs(&count), "nvrtcGetNumSupportedArchs");
+  std::vector<int> known(std::size_t(std::max(count, 0)));
+  if (count > 0) check(c->GetSupportedArchs(known.data()), "nvrtcGetSupportedArchs");
+  return known;
+}
+
 CompileResult compile(const std::string& source,
                       const std::vector<std::pair<std::string, std::string_view>>& headers, int major,
                       int minor, int max_major, std::string* report, bool ptx) {
@@ -170,27 +184,16 @@ CompileResult compile(const std::string& source,
     if (result != 0) throw BuildError(std::string(what) + " failed: " + c->GetErrorString(result), "");
   };
 
-  // For a GPU newer than the compiler: PTX of the newest architecture known, which the driver finishes.
-  int count = 0;
-  check(c->GetNumSupportedArchs(&count), "nvrtcGetNumSupportedArchs");
-  std::vector<int> known(std::size_t(std::max(count, 1)));
-  check(c->GetSupportedArchs(known.data()), "nvrtcGetSupportedArchs");
-  const int wanted = 10 * major + minor;
-  const bool is_known = std::find(known.begin(), known.end(), wanted) != known.end();
-  const bool cubin = is_known && !ptx;
-  int target = wanted;
-  if (!is_known) {
-    target = 0;
-    for (const int arch : known) {
-      if (arch < wanted) target = std::max(target, arch);
-    }
-    if (target == 0) {
-      throw DeviceError("a GPU of compute capability " + std::to_string(major) + "." + std::to_string(minor) +
-                        " is older than NVRTC " + std::to_string(c->major) + "." + std::to_string(c->minor) +
-                        " supports; use device 'cpu'");
-    }
+  const std::string arch = (ptx ? "compute_" : "sm_") + std::to_string(10 * major + minor);
+  const std::vector<int> known = known_architectures(max_major);
+  if (std::find(known.begin(), known.end(), 10 * major + minor) == known.end()) {
+    std::string names;
+    for (const int number : known) names += (names.empty() ? "" : ", ") + std::to_string(number);
+    throw BuildError("NVRTC " + std::to_string(c->major) + "." + std::to_string(c->minor) +
+                         " does not compile for " + arch + "; it knows " + names,
+                     "");
   }
-  const std::string arch = (cubin ? "-arch=sm_" : "-arch=compute_") + std::to_string(target);
+  const std::string option = "-arch=" + arch;
 
   std::vector<std::string> texts;
   std::vector<const char*> contents, names;
@@ -209,7 +212,7 @@ CompileResult compile(const std::string& source,
     ~Destroy() { c->DestroyProgram(program); }
   } destroy{c, &program};
   std::vector<const char*> options(std::begin(kCompileOptions), std::end(kCompileOptions));
-  options.push_back(arch.c_str());
+  options.push_back(option.c_str());
   if (report != nullptr) options.push_back("--ptxas-options=-v");
   const nvrtcResult result = c->CompileProgram(program, int(options.size()), options.data());
   std::size_t size = 0;
@@ -226,10 +229,10 @@ CompileResult compile(const std::string& source,
   }
   CompileResult out;
   out.compiler = std::to_string(c->major) + "." + std::to_string(c->minor);
-  check(cubin ? c->GetCUBINSize(program, &size) : c->GetPTXSize(program, &size),
+  check(ptx ? c->GetPTXSize(program, &size) : c->GetCUBINSize(program, &size),
         "reading the compiled program's size");
   out.image.resize(size);
-  check(cubin ? c->GetCUBIN(program, out.image.data()) : c->GetPTX(program, out.image.data()),
+  check(ptx ? c->GetPTX(program, out.image.data()) : c->GetCUBIN(program, out.image.data()),
         "reading the compiled program");
   return out;
 }

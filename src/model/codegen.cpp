@@ -71,12 +71,12 @@ std::string constant(const std::string& name, std::size_t value) {
 }
 
 std::string text_function(const std::string& name, const std::string& value) {
-  return "HJCDIK_FN const char* " + name + "() { return " + quoted(value) + "; }\n";
+  return "HJCDIK_API const char* " + name + "() { return " + quoted(value) + "; }\n";
 }
 
 // A switch, since tables of pointers are not the same for host and device.
 std::string names_function(const std::string& name, const std::vector<std::string>& values) {
-  std::string text = "HJCDIK_FN const char* " + name + "(int index) {\n  switch (index) {\n";
+  std::string text = "HJCDIK_API const char* " + name + "(int index) {\n  switch (index) {\n";
   for (std::size_t i = 0; i < values.size(); i++)
     text += "    case " + std::to_string(i) + ": return " + quoted(values[i]) + ";\n";
   return text + "    default: return \"\";\n  }\n}\n";
@@ -94,6 +94,30 @@ std::string frame_turns(const model::Chain& chain) {
   return text + "};\n";
 }
 
+// Of C and C++, the alternative tokens, and names that a header cannot take as its namespace.
+constexpr std::string_view kTaken[] = {
+    "alignas",   "alignof",   "and",           "and_eq",       "asm",
+    "auto",      "bitand",    "bitor",         "bool",         "break",
+    "case",      "catch",     "char",          "char16_t",     "char32_t",
+    "char8_t",   "class",     "co_await",      "co_return",    "co_yield",
+    "compl",     "concept",   "const",         "const_cast",   "consteval",
+    "constexpr", "constinit", "continue",      "decltype",     "default",
+    "delete",    "do",        "double",        "dynamic_cast", "else",
+    "enum",      "explicit",  "export",        "extern",       "false",
+    "float",     "for",       "friend",        "goto",         "if",
+    "inline",    "int",       "linux",         "long",         "main",
+    "mutable",   "namespace", "new",           "noexcept",     "not",
+    "not_eq",    "nullptr",   "operator",      "or",           "or_eq",
+    "private",   "protected", "public",        "register",     "reinterpret_cast",
+    "requires",  "restrict",  "return",        "short",        "signed",
+    "sizeof",    "static",    "static_assert", "static_cast",  "std",
+    "struct",    "switch",    "template",      "this",         "thread_local",
+    "throw",     "true",      "try",           "typedef",      "typeid",
+    "typename",  "typeof",    "union",         "unix",         "unsigned",
+    "using",     "virtual",   "void",          "volatile",     "wchar_t",
+    "while",     "xor",       "xor_eq",        "NULL",         "PI",
+    "Result",    "grid",      "hjcdik",        "hjcdik_native"};
+
 void check_identifier(const std::string& name) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const bool good =
@@ -103,6 +127,10 @@ void check_identifier(const std::string& name) {
   if (!good) {
     throw InvalidArgument("name_space is " + model::in_quotes(name) +
                           "; a C++ identifier without leading or double underscores is expected");
+  }
+  if (std::find(std::begin(kTaken), std::end(kTaken), name) != std::end(kTaken)) {
+    throw InvalidArgument("name_space is " + model::in_quotes(name) +
+                          ", which is taken: C++ or the library means something else by it");
   }
 }
 
@@ -148,17 +176,27 @@ std::string codegen(const Robot& robot, const std::string& name_space) {
          "#endif\n#ifndef " +
          guard + "\n#define " + guard + " 0x" + key +
          "\n\n"
-         "#if defined(__NVCC__)\n"
+         "#if defined(__CUDACC__) && !defined(__clang__)\n"
          "#pragma nv_diagnostic push\n"
+         "#pragma nv_diag_suppress 177  // not all of it is used\n"
          "#pragma nv_diag_suppress 20091  // host code reads the host's copies of constant tables\n"
          "#elif defined(__clang__)\n"
          "#pragma clang diagnostic push\n"
          "#pragma clang diagnostic ignored \"-Wunknown-warning-option\"\n"
          "#pragma clang diagnostic ignored \"-Wbitwise-instead-of-logical\"  // masks are bool here\n"
+         "#pragma clang diagnostic ignored \"-Wsign-conversion\"\n"
+         "#pragma clang diagnostic ignored \"-Wunused-const-variable\"\n"
+         "#elif defined(__GNUC__)\n"
+         "#pragma GCC diagnostic push\n"
+         "#pragma GCC diagnostic ignored \"-Wsign-conversion\"\n"
          "#endif\n\n"
          "namespace " +
          name_space + " {\nnamespace detail {\n\n" + core + frame_turns(chain) +
-         "constexpr const char* key = \"" + key + "\";\n\n}  // namespace detail\n\n" +
+         "constexpr const char* key = \"" + key +
+         "\";\n\n}  // namespace detail\n\n"
+         "// May be called through pointers, which what is always inlined may not.\n"
+         "#if defined(__CUDACC__) || defined(__CUDACC_RTC__)\n#define HJCDIK_API __host__ __device__ inline\n"
+         "#else\n#define HJCDIK_API inline\n#endif\n\n" +
          constant("num_joints", chain.joints.size()) +
          "// Of collision: spheres, the links that carry them, and pairs of these links.\n" +
          constant("num_spheres", std::size_t(chain.sphere_tables.f64.spheres)) +
@@ -172,9 +210,11 @@ std::string codegen(const Robot& robot, const std::string& name_space) {
                 "return {}; }\n}  // namespace detail\n\n") +
          part("registration.h") + "}  // namespace " + name_space +
          "\n\n"
-         "#if defined(__NVCC__)\n#pragma nv_diagnostic pop\n#elif defined(__clang__)\n#pragma clang "
-         "diagnostic pop\n#endif\n"
-         "#undef HJCDIK_CORE\n#undef HJCDIK_FN\n#undef HJCDIK_UNROLL\n#undef HJCDIK_CONSTANT\n"
+         "#if defined(__CUDACC__) && !defined(__clang__)\n#pragma nv_diagnostic pop\n"
+         "#elif defined(__clang__)\n#pragma clang diagnostic pop\n"
+         "#elif defined(__GNUC__)\n#pragma GCC diagnostic pop\n#endif\n"
+         "#undef HJCDIK_API\n#undef HJCDIK_CORE\n#undef HJCDIK_FN\n#undef HJCDIK_UNROLL\n#undef "
+         "HJCDIK_CONSTANT\n"
          "#undef HJCDIK_TABLE\n#undef HJCDIK_ROLLED\n"
          "#endif\n";
 }

@@ -1,4 +1,5 @@
-// Files as text, compiled in. The build writes their definitions (cmake/embed.cmake).
+// Files as text, compiled in. The build writes their definitions (cmake/embed.cmake), which are there before
+// any initialiser runs.
 #pragma once
 
 #include <string_view>

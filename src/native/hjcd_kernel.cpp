@@ -186,7 +186,9 @@ template <typename T>
   require(problem_idx >= 0, "problem_idx", problem_idx, "an index from 0");
   SolveOptions options;
   options.batch_size = b_size;
-  options.num_solutions = num_solutions;
+  // A start gives one row at most: more need no room.
+  const std::int64_t starts = b_size * budget(b_size).starts_per_candidate;
+  options.num_solutions = std::min<std::int64_t>(num_solutions, starts);
   options.stats = write_stats;
   options.precision = single_precision ? Precision::fp32 : Precision::fp64;
   options.collision = Collision::none;

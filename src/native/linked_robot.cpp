@@ -18,8 +18,10 @@ namespace {
 constexpr int kFormat = 1;
 
 // Headers register while the program starts, perhaps before anything here is constructed.
-const LinkedRobot* linked = nullptr;
-const LinkedRobot* another = nullptr;
+constinit const LinkedRobot* linked = nullptr;
+constinit const LinkedRobot* another = nullptr;
+constinit const LinkedRobot* late = nullptr;  // after the program's robot was loaded
+constinit bool loaded = false;
 
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
@@ -170,7 +172,16 @@ const Robot& program_robot() {
   static std::mutex mutex;
   static auto& robot = *new std::optional<Robot>;
   std::lock_guard lock(mutex);
-  if (!robot) robot = load();
+  if (!robot) {
+    robot = load();
+    loaded = true;
+  }
+  if (late != nullptr) {
+    throw std::runtime_error(
+        "the header of robot " + model::in_quotes(late->robot) +
+        " came after hjcd_kernel.h was first used, with " + model::in_quotes(robot->name()) +
+        ": link it into the program itself, and do not call from what runs before main in other files");
+  }
   return *robot;
 }
 
@@ -179,7 +190,9 @@ const Robot& program_robot() {
 void hjcdik_link_robot(const void* pointer) {
   using namespace hjcdik::native;
   const auto* robot = static_cast<const LinkedRobot*>(pointer);
-  if (linked == nullptr) {
+  if (loaded && (linked == nullptr || std::strcmp(linked->key, robot->key) != 0)) {
+    late = robot;
+  } else if (linked == nullptr) {
     linked = robot;
   } else if (std::strcmp(linked->key, robot->key) != 0) {
     another = robot;

@@ -30,6 +30,15 @@ void append(std::string& row, Number value) {
   throw std::runtime_error(std::string("cannot ") + what + " " + path + ": " + std::strerror(error));
 }
 
+bool has_heading(std::FILE* file) {
+  std::string line;
+  std::rewind(file);
+  for (int c = std::fgetc(file); c != EOF && c != '\n' && line.size() < 1000; c = std::fgetc(file))
+    line += char(c);
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  return line + '\n' == kHeading;
+}
+
 }  // namespace
 
 void append_stats(const std::string& path, const TargetStats& s) {
@@ -47,10 +56,20 @@ void append_stats(const std::string& path, const TargetStats& s) {
   // Two threads must not both find the file empty.
   static std::mutex mutex;
   std::lock_guard lock(mutex);
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "ae"), std::fclose);
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "a+e"), std::fclose);
   if (!file) fail("open", path);
   std::fseek(file.get(), 0, SEEK_END);
-  if (std::ftell(file.get()) == 0) row.insert(0, kHeading);
+  if (std::ftell(file.get()) == 0) {
+    row.insert(0, kHeading);
+  } else {
+    if (!has_heading(file.get())) {
+      throw std::runtime_error("cannot append to " + path +
+                               ": it begins with another heading than ik_stats.csv has; move it away");
+    }
+    // Behind a row that was cut off.
+    if (std::fseek(file.get(), -1, SEEK_END) == 0 && std::fgetc(file.get()) != '\n') row.insert(0, "\n");
+    std::fseek(file.get(), 0, SEEK_END);
+  }
   if (std::fwrite(row.data(), 1, row.size(), file.get()) != row.size()) fail("write", path);
   if (std::fclose(file.release()) != 0) fail("write", path);
 }

@@ -343,10 +343,19 @@ bool has_program(const Robot& robot, bool coarse, bool collision, int major, int
                            [](const cuda::Image&) { return true; });
 }
 
-// Whether the store has it, whole.
+// Whether the store has it, whole, or the packaged one.
 bool is_stored(const std::string& folder, const std::string& key) {
   const nb::gil_scoped_release release;
-  return store::read(folder, key, false).has_value();
+  return store::read(folder, key, false).has_value() ||
+         store::read(store::packaged_folder(), key, false).has_value();
+}
+
+// What NVRTC compiles for; nothing where there is none.
+std::vector<int> known_architectures() {
+  const nb::gil_scoped_release release;
+  const int cuda = cuda::driver_problem().empty() ? cuda::driver().version / 1000 : kAnyCuda;
+  if (cuda::compiler_version(cuda).empty()) return {};
+  return cuda::known_architectures(cuda);
 }
 
 using BuildRow = std::tuple<std::string, std::vector<std::string>, std::string>;
@@ -545,6 +554,7 @@ NB_MODULE(_core, m) {
         "folder"_a, "force"_a);
   m.def("has_program", &has_program, "robot"_a, "coarse"_a, "collision"_a, "major"_a, "minor"_a, "folder"_a);
   m.def("is_stored", &is_stored, "folder"_a, "key"_a);
+  m.def("known_architectures", &known_architectures);
   m.def("gpu_architecture", &cuda::architecture, "index"_a, nb::call_guard<nb::gil_scoped_release>());
   m.def(
       "store_folder", [] { return path_of(store::default_folder()); }, nb::sig("def store_folder() -> str"));

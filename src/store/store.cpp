@@ -288,10 +288,16 @@ std::string content_key(const std::vector<std::string_view>& parts) {
 }
 
 std::string default_folder() {
-  if (const std::string own = variable("HJCDIK_CACHE_DIR"); !own.empty()) return own;
+  const auto absolute = [](const std::string& path) {
+    std::error_code error;
+    const std::string whole = fs::absolute(path, error).string();
+    return error ? path : whole;
+  };
+  if (const std::string own = variable("HJCDIK_CACHE_DIR"); !own.empty()) return absolute(own);
   if (const std::string grid = variable("GRID_RBD_CACHE_DIR"); !grid.empty())
-    return grid + "/consumers/hjcdik";
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache + "/hjcdik";
+    return absolute(grid + "/consumers/hjcdik");
+  // Its specification has relative ones ignored.
+  if (const std::string cache = variable("XDG_CACHE_HOME"); cache.starts_with("/")) return cache + "/hjcdik";
   if (const std::string home = variable("HOME"); !home.empty()) return home + "/.cache/hjcdik";
   return "";
 }
@@ -461,7 +467,12 @@ std::uint64_t size_limit() {
   const char* end = megabytes.data() + megabytes.size();
   std::uint64_t given = 0;
   const auto [last, error] = std::from_chars(megabytes.data(), end, given);
-  if (!megabytes.empty() && error == std::errc() && last == end) value = given;
+  if (!megabytes.empty() && error == std::errc() && last == end) {
+    value = given;
+  } else if (static std::atomic<bool> said{false}; !megabytes.empty() && !said.exchange(true)) {
+    note("HJCDIK_CACHE_LIMIT_MB is '" + megabytes +
+         "'; a whole number of megabytes is expected: the limit is " + std::to_string(value));
+  }
   return std::min(value, std::uint64_t{1} << 40) << 20;
 }
 

@@ -537,7 +537,7 @@ def test_builds_for_another_gpu_and_of_another_version(
     run(
         """
 raises(hjcdik.BuildError, lambda: hjcdik.load("x"), "prepared for sm_80, not for this GPU",
-       "hjcdik build x --cuda-arch sm_90")
+       "hjcdik build x --cuda-arch sm_80,sm_90")
 raises(hjcdik.BuildError, lambda: hjcdik.Solver("x", allow_build=False), "hjcdik build x")
 assert hjcdik.Solver("x", device="cpu").info.artifact
 hjcdik.build("x", cuda_arch="sm_90")

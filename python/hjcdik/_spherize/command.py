@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hjcdik._spherize.model import GEOMETRIES, MODES, SphereModel, spherize
+from hjcdik._files import write_text
+from hjcdik._spherize.model import GEOMETRIES, MODES, SphereModel, fit
 from hjcdik._spherize.report import Report
+from hjcdik._terminal import progress
 
 _OUTPUTS = (".json", ".urdf", ".xml", ".srdf")
 _REPORTS = (".html", ".json", ".txt")
@@ -41,13 +44,13 @@ def add_to(commands: Any, print_table: Printer) -> None:
         help="write the spheres: .json or .urdf for --spheres of other commands, .srdf for the pairs alone; "
         "may be repeated",
     )  # fmt: skip
-    parser.add_argument("--mode", choices=MODES, default=MODES[0], help=f"default: {MODES[0]}")
+    parser.add_argument("--mode", choices=MODES, help=f"default: {MODES[0]}")
     parser.add_argument(
-        "--bulge", type=float, default=10.0, metavar="MM",
+        "--bulge", type=float, metavar="MM",
         help="bounded-bulge: how far spheres may stick out, in millimetres (default: 10)",
     )  # fmt: skip
     parser.add_argument(
-        "--resolution", type=float, default=0.05, metavar="M",
+        "--resolution", type=float, metavar="M",
         help="voxel: side of the voxels in metres (default: 0.05)",
     )  # fmt: skip
     parser.add_argument("--link", action="append", metavar="NAME", help="fit this link only; may be repeated")
@@ -94,6 +97,8 @@ def _run(options: argparse.Namespace, print_table: Printer) -> int:
         _check_file(name, _OUTPUTS, "--output")
     if options.report not in (None, _SHOWN):
         _check_file(options.report, _REPORTS, "--report (give it after ROBOT)")
+    _check_written(options)
+    _check_mode(options)
     try:
         model = _model(options)
     except ImportError as error:
@@ -131,20 +136,52 @@ def _model(options: argparse.Namespace) -> SphereModel:
         return SphereModel.load(
             options.spheres, options.robot, package_dirs=folders, geometry=options.geometry
         )
-    return spherize(
-        options.robot,
-        mode=options.mode,
-        bulge_mm=options.bulge,
-        resolution=options.resolution,
-        package_dirs=folders,
-        links=options.link,
-        ee_link=options.ee_link,
-        ignore_missing=options.ignore_missing,
-        self_pairs_samples=options.self_pairs_samples,
-        ignore_never=options.ignore_never,
-        geometry=options.geometry,
-        seed=options.seed,
-    )
+    with progress("fitting links") as move:
+        return fit(
+            options.robot,
+            mode=options.mode or MODES[0],
+            bulge_mm=10.0 if options.bulge is None else options.bulge,
+            resolution=0.05 if options.resolution is None else options.resolution,
+            package_dirs=folders,
+            links=options.link,
+            ee_link=options.ee_link,
+            ignore_missing=options.ignore_missing,
+            self_pairs_samples=options.self_pairs_samples,
+            ignore_never=options.ignore_never,
+            geometry=options.geometry,
+            seed=options.seed,
+            progress=move,
+        )
+
+
+def _check_written(options: argparse.Namespace) -> None:
+    """No file may be written twice, or over one that is read."""
+    read = {
+        os.path.realpath(name): name for name in (options.robot, options.spheres, options.rebind_to) if name
+    }
+    written: set[str] = set()
+    for name in (*options.output, *([options.report] if options.report not in (None, _SHOWN) else [])):
+        path = os.path.realpath(name)
+        if path in read:
+            raise ValueError(f"{name}: is read here, and cannot be written too: give another file")
+        if path in written:
+            raise ValueError(f"{name}: would be written twice")
+        written.add(path)
+
+
+def _check_mode(options: argparse.Namespace) -> None:
+    """Options that would do nothing are mistakes."""
+    mode = options.mode or MODES[0]
+    if options.spheres:
+        useless = {"--mode": options.mode, "--bulge": options.bulge, "--resolution": options.resolution}
+        reason = "--spheres are judged as they are"
+    elif mode == "voxel":
+        useless, reason = {"--bulge": options.bulge}, "--mode voxel has none: --resolution bounds its spheres"
+    else:
+        useless, reason = {"--resolution": options.resolution}, "it goes with --mode voxel"
+    for option, value in useless.items():
+        if value is not None:
+            raise ValueError(f"{option} has no effect: {reason}")
 
 
 def _package_dirs(entries: Sequence[str]) -> Any:
@@ -168,7 +205,7 @@ def _check_file(name: str, suffixes: Sequence[str], option: str) -> None:
 
 def _write_report(path: Path, report: Report) -> None:
     writers = {".html": report.to_html, ".json": report.to_json, ".txt": report.to_text}
-    path.write_text(writers[path.suffix.lower()](), encoding="utf-8")
+    write_text(path, writers[path.suffix.lower()]())
 
 
 def _has_pairs(outputs: Sequence[str]) -> bool:

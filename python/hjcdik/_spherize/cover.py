@@ -39,6 +39,7 @@ _FEW_TRIES, _MOST_FEW_TRIES = 6, 300
 _SAMPLE = 1200  # candidates looked at in a try
 _DEEPEST = 6
 _MOST_VOXELS = 2_000_000
+_LARGEST_AREA = 1e6  # of the bulge's square
 _CHUNK = 4_000_000
 
 
@@ -47,6 +48,12 @@ _CHUNK = 4_000_000
 
 def bounded_bulge(solid: Solid, bulge: float, random: np.random.Generator) -> Array:
     """Spheres (n, 4) that contain the whole surface, none of which sticks out by more than `bulge` (m)."""
+    area = float(tri.areas(solid.triangles).sum())
+    if area > _LARGEST_AREA * bulge**2:
+        raise ValueError(
+            f"a surface of {area:.3g} m2 takes too many spheres of a bulge of {bulge * 1e3:g} mm: allow a "
+            "larger one, or use mode 'voxel' (is a mesh in millimetres, and its scale missing?)"
+        )
     problem = _Problem(_surface_points(solid, bulge), float(solid.slack.max()))
     centres = _candidates(solid, bulge, problem.points, random)
     chosen = np.empty(0, np.int64)
@@ -480,9 +487,10 @@ def voxels(solid: Solid, resolution: float) -> Array:
     distance = solid.distance(cells)
     full = distance <= half
     cells, depth = cells[full], np.maximum(-distance[full], 0)
-    # A voxel is contained where its centre is that much deeper than the sphere's surface.
+    # A voxel is contained where its centre is that much deeper than the sphere's surface. Its own sphere has
+    # to contain it whatever rounding does to squares.
     problem = _Problem(cells, 0.0)
-    problem.add_candidates(cells, depth + 1e-9)
+    problem.add_candidates(cells, depth + _SAFETY)
     chosen = _greedy(problem, np.empty(0, np.int64))
     spheres = _full(problem, chosen)
     spheres[:, 3] += half

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import numbers
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -17,11 +16,12 @@ import numpy as np
 
 from hjcdik import _inputs
 from hjcdik._errors import ModelError
+from hjcdik._files import write_text
 from hjcdik._inputs import Array
 from hjcdik._sources import Source, find_spheres
 from hjcdik._spherize import cover, pairs
 from hjcdik._spherize.rebind import rebound
-from hjcdik._spherize.report import Report, make_report
+from hjcdik._spherize.report import Report, bulges, make_report
 from hjcdik._spherize.robot import PackageDirs, Robot, find_meshes, make_solid, parse_xml, read_robot
 from hjcdik._spherize.solids import Solid
 
@@ -29,6 +29,7 @@ MODES = ("bounded-bulge", "voxel")
 GEOMETRIES = ("collision", "visual")
 _MOST_CHECKED = 768  # by a Solver
 _DIGITS = 7  # a tenth of a micrometre
+_BULGE_ERROR = 2e-4  # m, of distances to meshes
 _log = logging.getLogger("hjcdik")
 
 
@@ -179,7 +180,7 @@ class SphereModel:
         suffix = Path(path).suffix.lower()
         if suffix not in writers:
             raise ValueError(f"{path}: the file's name must end with one of {', '.join(writers)}")
-        Path(path).write_text(writers[suffix](), encoding="utf-8")
+        write_text(path, writers[suffix]())
 
     def _need_robot(self) -> Robot:
         if self._source is None:
@@ -231,6 +232,39 @@ def spherize(
         ValueError: for a bad argument.
         ImportError: where the extra is not installed.
     """
+    return fit(
+        urdf,
+        mode=mode,
+        bulge_mm=bulge_mm,
+        resolution=resolution,
+        package_dirs=package_dirs,
+        links=links,
+        ee_link=ee_link,
+        ignore_missing=ignore_missing,
+        self_pairs_samples=self_pairs_samples,
+        ignore_never=ignore_never,
+        geometry=geometry,
+        seed=seed,
+    )
+
+
+def fit(
+    urdf: Source,
+    *,
+    mode: str,
+    bulge_mm: float,
+    resolution: float,
+    package_dirs: PackageDirs,
+    links: Iterable[str] | None,
+    ee_link: str | None,
+    ignore_missing: bool,
+    self_pairs_samples: SupportsIndex,
+    ignore_never: bool,
+    geometry: str,
+    seed: SupportsIndex,
+    progress: Callable[[int, int], None] | None = None,
+) -> SphereModel:
+    """``spherize``, which calls `progress` with the number of links that are ready and of all."""
     _checked(mode, MODES, "mode")
     _checked(geometry, GEOMETRIES, "geometry")
     bulge = _positive(bulge_mm, "bulge_mm", 0.1, 1000) * 1e-3
@@ -251,24 +285,26 @@ def spherize(
 
     spheres: dict[str, Array] = {}
     solids: dict[str, Solid] = {}
-    for name in names:
+    for ready, name in enumerate(names):
+        if progress is not None:
+            progress(ready, len(names))
         link = robot.links[name]
         solids[name] = make_solid(robot, link, files)
         # A link's spheres do not depend on which others are fitted.
-        random = np.random.default_rng([number, *name.encode()])
+        seeds = [number, *name.encode()]
         if link.only_spheres:
             found = _verbatim(link.shapes)
         elif mode == "voxel":
             found = cover.voxels(solids[name], voxel)
         else:
-            found = cover.bounded_bulge(solids[name], bulge, random)
+            found = _bounded(solids[name], bulge, seeds, f"{robot.source}:{link.line}: link {name!r}")
         spheres[name] = _rounded(found)
     reasons = pairs.needless_pairs(
         robot, spheres, tool, samples, np.random.default_rng([number]), ignore_never
     )
-    fit: dict[str, Any] = {"mode": mode, "geometry": geometry, "seed": number}
-    fit.update({"bulge_mm": bulge_mm} if mode == "bounded-bulge" else {"resolution_m": resolution})
-    model = _model(robot, spheres, tuple(reasons), fit, solids, reasons)
+    settings: dict[str, Any] = {"mode": mode, "geometry": geometry, "seed": number}
+    settings.update({"bulge_mm": bulge_mm} if mode == "bounded-bulge" else {"resolution_m": resolution})
+    model = _model(robot, spheres, tuple(reasons), settings, solids, reasons)
     checked = sum(len(rows) for name, rows in spheres.items() if name not in model.base_links)
     if checked > _MOST_CHECKED:
         _log.warning(
@@ -277,6 +313,26 @@ def spherize(
             robot.source, checked, _MOST_CHECKED,
         )  # fmt: skip
     return model
+
+
+def _bounded(solid: Solid, bulge: float, seeds: list[int], label: str) -> Array:
+    """A ball inside an open mesh may stick out where there is nothing: then it is fitted as a sheet."""
+    try:
+        found = cover.bounded_bulge(solid, bulge, np.random.default_rng(seeds))
+        if solid.closed:
+            return found
+        most, _ = bulges(solid, found, np.random.default_rng(seeds))
+        if most <= bulge + _BULGE_ERROR:
+            return found
+        _log.warning(
+            "%s: a mesh of it is so open that spheres would stick out by %.1f mm: it is fitted as a sheet, "
+            "which takes more spheres; close the mesh, or use mode 'voxel'",
+            label, most * 1e3,
+        )  # fmt: skip
+        solid.take_for_sheets()
+        return cover.bounded_bulge(solid, bulge, np.random.default_rng(seeds))
+    except ValueError as error:
+        raise ValueError(f"{label}: {error}") from None
 
 
 def _model(
@@ -335,7 +391,8 @@ def _rounded(spheres: Array) -> Array:
     """To the digits that files have; radii make up for the rounding of centres."""
     scale = 10.0**_DIGITS
     rounded = np.round(spheres * scale)
-    rounded[:, 3] = np.ceil(spheres[:, 3] * scale + math.sqrt(3) / 2)
+    moved = np.linalg.norm(rounded[:, :3] - spheres[:, :3] * scale, axis=1)
+    rounded[:, 3] = np.ceil(spheres[:, 3] * scale + moved - 1e-3)  # what has these digits keeps them
     return rounded / scale
 
 

@@ -220,7 +220,7 @@ def _picture(solid: Solid | None, spheres: Array) -> str:
         if len(drawn) > _DRAWN_TRIANGLES:  # the largest say most
             drawn = drawn[np.argsort(-tri.areas(drawn), kind="stable")[:_DRAWN_TRIANGLES]]
         axes.add_collection3d(
-            Poly3DCollection(drawn, facecolor="#8a93a0", edgecolor="#4a5360", linewidth=0.15, alpha=0.9)
+            Poly3DCollection(drawn, facecolor="#8a93a0", edgecolor="#4a5360", linewidth=0.15, alpha=0.35)
         )
     u, v = np.linspace(0, 2 * np.pi, 17), np.linspace(0, np.pi, 10)
     ball = np.stack(
@@ -228,7 +228,7 @@ def _picture(solid: Solid | None, spheres: Array) -> str:
     )
     for x, y, z, radius in spheres:
         axes.plot_surface(
-            *(radius * ball + np.array([x, y, z])[:, None, None]), color="#e08030", alpha=0.18, linewidth=0
+            *(radius * ball + np.array([x, y, z])[:, None, None]), color="#e08030", alpha=0.25, linewidth=0
         )
     low, high = corners.min(axis=0), corners.max(axis=0)
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))

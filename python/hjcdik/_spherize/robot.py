@@ -205,7 +205,10 @@ class _Parser:
         frame, line = self.origin(element, label), _line(shape)
         if shape.tag == "mesh":
             uri = self.required(shape, "filename", label)
-            return Shape("mesh", frame, self.numbers(shape, "scale", 3, label, "1 1 1"), uri, line)
+            scale = self.numbers(shape, "scale", 3, label, "1 1 1")
+            if 0 in scale:
+                self.fail(shape, label, f"scale of <mesh> must not be 0, as in {shape.get('scale')!r}")
+            return Shape("mesh", frame, scale, uri, line)
         if shape.tag == "box":
             return Shape("box", frame, self.positive(shape, "size", 3, label), "", line)
         if shape.tag == "sphere":
@@ -325,6 +328,8 @@ def _line(element: ElementTree.Element) -> int:
 
 # --- Meshes -------------------------------------------------------------------------------------
 
+_EXTRAS = ("trimesh", "scipy", "collada")  # those of the extra "spherize" that are asked for by name
+
 
 @dataclass(frozen=True)
 class MissingMesh:
@@ -368,7 +373,8 @@ class MeshFinder:
                 if (folder / rest).is_file():
                     return folder / rest
             if folders:
-                return f"{folders[0] / rest} does not exist"
+                problem = "is a folder" if (folders[0] / rest).is_dir() else "does not exist"
+                return f"{folders[0] / rest} {problem}"
             return f"package {name!r} was not found; say where it is: --package-dir {name}=PATH"
         if scheme == "file":
             path = Path(unquote(parts.path))
@@ -376,6 +382,8 @@ class MeshFinder:
             return "it is not fetched; save it and change the URI"
         else:
             path = self._folder / uri
+        if path.is_dir():
+            return f"{path} is a folder"
         return path if path.is_file() else f"{path} does not exist"
 
     def _package(self, name: str) -> Iterable[Path]:
@@ -426,8 +434,8 @@ def find_meshes(
         first = missing[0]
         raise ModelError(
             f"{robot.source}: {len(lost)} mesh(es) are missing: {'; '.join(lost)}. Packages are looked for "
-            "in package_dirs (--package-dir NAME=PATH or --package-dir FOLDER), ROS_PACKAGE_PATH and above "
-            "the URDF; ignore_missing (--ignore-missing) leaves these links out",
+            "in package_dirs (--package-dir NAME=PATH or --package-dir FOLDER), ROS_PACKAGE_PATH, "
+            "AMENT_PREFIX_PATH and above the URDF; ignore_missing (--ignore-missing) leaves these links out",
             robot.source, first.line, f"link {first.link!r}",
         )  # fmt: skip
     for line in lost:
@@ -458,10 +466,12 @@ def _mesh(robot: Robot, link: Link, shape: Shape, path: Path) -> solids.Mesh:
         vertices, faces = load_mesh(path)
         vertices = (vertices * shape.size) @ shape.frame[:3, :3].T + shape.frame[:3, 3]
         mesh = solids.Mesh(vertices, faces)
-    except ImportError as error:
-        raise ImportError(f"{where}: {error}", name=error.name) from error
     except Exception as error:  # whatever a reader of foreign files raises
-        problem = f"cannot be used as a mesh: {error}"
+        if isinstance(error, ImportError) and error.name in _EXTRAS:
+            raise ImportError(f"{where}: {error}", name=error.name) from error
+        # Readers that take a file for something else may want what such files need.
+        problem = "it is damaged, or no such file" if isinstance(error, ImportError) else str(error)
+        problem = f"cannot be used as a mesh: {problem}"
         raise ModelError(f"{where}: {problem}", robot.source, shape.line, label) from error
     if not mesh.closed:
         _log.warning("%s is not closed; where its winding number is above one half counts as inside", where)
@@ -489,5 +499,8 @@ def load_mesh(path: Path) -> tuple[Array, Ints]:
         all_faces.append(np.asarray(mesh.faces, np.int64) + count)
         count += len(vertices)
     if count == 0:
-        raise ValueError("there are no triangles in it")
-    return np.concatenate(all_vertices), np.concatenate(all_faces)
+        raise ValueError("there are no triangles in it (is it a pointer of Git LFS, or damaged?)")
+    vertices = np.concatenate(all_vertices)
+    if not np.isfinite(vertices).all():
+        raise ValueError("it has a vertex that is not finite")
+    return vertices, np.concatenate(all_faces)

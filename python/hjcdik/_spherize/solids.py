@@ -54,6 +54,16 @@ class Solid:
     def exact_distance(self, points: Array) -> Array:
         return np.min([part.exact_distance(points) for part in self.parts], axis=0)  # type: ignore[no-any-return]
 
+    @property
+    def closed(self) -> bool:
+        return all(part.closed for part in self.parts if isinstance(part, Mesh))
+
+    def take_for_sheets(self) -> None:
+        """Gives the meshes that are not closed no inside any more."""
+        for part in self.parts:
+            if isinstance(part, Mesh) and not part.closed:
+                part.is_sheet = True
+
     def bounds(self) -> Array:
         corners = self.triangles.reshape(-1, 3)
         return np.array([corners.min(axis=0), corners.max(axis=0)])
@@ -174,8 +184,10 @@ class Mesh:
 
     Closed bodies are solid, and so are those inside them: a cavity that nothing leads into is filled. Where a
     mesh is open, inside is where its winding number is above one half, so that small holes do no harm; a
-    sheet has no inside.
+    sheet has no inside, and so has what is taken for one.
     """
+
+    is_sheet = False
 
     def __init__(self, vertices: Array, faces: tri.Ints) -> None:
         self.triangles, self.closed, bodies = tri.oriented(vertices, faces)
@@ -224,6 +236,8 @@ class Mesh:
         return a & b & c, ~(a | b | c)
 
     def inside(self, points: Array) -> npt.NDArray[np.bool_]:
+        if self.is_sheet:
+            return np.zeros(len(points), bool)
         windings = [line.windings(points) for line in self._lines]
         if self.closed:
             return np.median([up for up, _ in windings], axis=0) > 0.5
