@@ -93,7 +93,7 @@ build_cpp() {
     -DFETCHCONTENT_FULLY_DISCONNECTED=ON -DFETCHCONTENT_SOURCE_DIR_PUGIXML="$pugixml" \
     -DFETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON="$json" \
     && cmake --build "$build/cpp" --target hjcdik_gpu_bench hjcdik_latency hjcdik_native_test \
-    hjcdik_contract_program hjcdik_linked_test hjcdik_headers
+    hjcdik_early_test hjcdik_contract_program hjcdik_linked_test hjcdik_headers
 }
 build_python() {
   "$python" -m pip install --quiet --no-index --no-build-isolation --no-deps --upgrade --target "$site" \

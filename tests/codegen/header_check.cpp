@@ -217,12 +217,60 @@ void check_panda() {
            "spheres");
   }
   expect(panda::config_free(q) && panda::config_free(q, {}, 0.1), "panda", "config_free without a world");
+
+  // The documented functions may be passed on.
+  double (*const limit)(int) = panda::lower_limit<double>;
+  void (*const pose_of)(const float*, float*) = panda::tool_pose<float>;
+  float pose[7];
+  pose_of(q, pose);
+  expect(limit(1) == -1.7628 && pose[2] > 0.1f, "panda", "a function by its pointer");
+}
+
+// What is not finite is not free.
+template <class S>
+void check_nothing_is_free_of_nan() {
+  const S nan = std::numeric_limits<S>::quiet_NaN(), far = S(9);
+  for (const S bad : {nan, std::numeric_limits<S>::infinity()}) {
+    for (int i = 0; i < panda::num_joints; i++) {
+      S q[7] = {0, 0, 0, -2, 0, 2, 0};
+      q[i] = bad;
+      expect(!panda::config_free(q), "panda", "config_free of a joint that is not finite");
+      expect(!(panda::clearance(q).self > 0), "panda", "clearance of a joint that is not finite");
+    }
+  }
+  const S q[7] = {0, 0, 0, -2, 0, 2, 0};
+  const S box[10] = {far, 0, 0, 1, 0, 0, 0, 1, 1, 1}, capsule[7] = {far, 0, 0, far, 0, 1, 1},
+          cylinder[9] = {far, 0, 0, 1, 0, 0, 0, 1, 1}, sphere[4] = {far, 0, 0, 1};
+  for (int i = -1; i < 10; i++) {
+    S boxes[10], capsules[7], cylinders[9], spheres[4];
+    for (int k = 0; k < 10; k++) boxes[k] = k == i ? nan : box[k];
+    for (int k = 0; k < 7; k++) capsules[k] = k == i ? nan : capsule[k];
+    for (int k = 0; k < 9; k++) cylinders[k] = k == i ? nan : cylinder[k];
+    for (int k = 0; k < 4; k++) spheres[k] = k == i ? nan : sphere[k];
+    panda::World<S> worlds[4];
+    worlds[0].boxes = boxes, worlds[0].num_boxes = 1;
+    worlds[1].capsules = capsules, worlds[1].num_capsules = 1;
+    worlds[2].cylinders = cylinders, worlds[2].num_cylinders = 1;
+    worlds[3].spheres = spheres, worlds[3].num_spheres = 1;
+    const int columns[4] = {10, 7, 9, 4};
+    for (int k = 0; k < 4; k++) {
+      if (i >= columns[k]) continue;
+      expect(panda::config_free(q, worlds[k]) == (i < 0), "panda", "config_free of an obstacle that is none");
+      expect((panda::clearance(q, worlds[k]).world > 0) == (i < 0), "panda", "clearance of the same");
+    }
+  }
+  const S without_turn[10] = {far, 0, 0, 0, 0, 0, 0, 1, 1, 1};
+  panda::World<S> world;
+  world.boxes = without_turn, world.num_boxes = 1;
+  expect(!panda::config_free(q, world), "panda", "config_free of a zero quaternion");
 }
 
 }  // namespace
 
 int main() {
   check_panda();
+  check_nothing_is_free_of_nan<double>();
+  check_nothing_is_free_of_nan<float>();
   bool gpu = false;
 #ifdef __CUDACC__
   int gpus = 0;

@@ -103,7 +103,8 @@ TEST(Codegen, TextDependsOnTheRobotAndTheNamespaceAlone) {
 }
 
 TEST(Codegen, NamespaceMustBeAnIdentifier) {
-  for (const char* name : {"", "1a", "a b", "a::b", "_a", "a__b", "a-b", "\xc3\xa4"})
+  for (const char* name : {"", "1a", "a b", "a::b", "_a", "a__b", "a-b", "\xc3\xa4", "class", "float", "xor",
+                           "std", "main", "Result", "linux"})
     EXPECT_THROW(codegen(Robot::preset("ur5e"), name), InvalidArgument) << name;
 }
 

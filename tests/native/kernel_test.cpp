@@ -103,6 +103,16 @@ TEST(StatsFile, HasOneHeadingAndSaysWhatFails) {
   const std::string row = "5,-1,-1,-1,-1,-1,-1,-1,-1,-1,0.125,-1,-1,-1,-1,-1\n";
   EXPECT_EQ(text.str().substr(0, 12), "b_size,krep,");
   EXPECT_EQ(text.str().substr(text.str().find('\n') + 1), row + row);
+  // Behind a row that was cut off a new line begins; what is another file's stays as it is.
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 5);
+  native::append_stats(path, stats);
+  std::stringstream cut;
+  cut << std::ifstream(path).rdbuf();
+  EXPECT_EQ(cut.str(), text.str().substr(0, text.str().size() - 5) + "\n" + row);
+  const std::string foreign = (folder / "foreign.csv").string();
+  std::ofstream(foreign) << "foo,bar\n1,2\n";
+  expect_error<std::runtime_error>([&] { native::append_stats(foreign, stats); }, {foreign, "another heading"});
+  EXPECT_EQ(std::filesystem::file_size(foreign), 12u);
   expect_error<std::runtime_error>([&] { native::append_stats(folder.string(), stats); },
                                    {"cannot open", "directory"});
   if (std::filesystem::exists("/dev/full"))

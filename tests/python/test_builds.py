@@ -179,6 +179,7 @@ def test_plan_only_compiles_and_writes_nothing(
     [
         (90, "sm_90"),
         (9.0, "sm_90"),
+        (90.0, "sm_90"),
         ("90", "sm_90"),
         ("9.0", "sm_90"),
         ("sm_90", "sm_90"),
@@ -203,6 +204,113 @@ def test_cuda_arch_that_is_none(store: Path, given: Any) -> None:
 
 
 @pytest.mark.skipif(not support.GPU_PROBLEM, reason="there is a GPU")
+@pytest.mark.usefixtures("nvrtc")
+def test_what_the_compiler_does_not_know_is_refused(store: Path) -> None:
+    for arch in ("sm_98", "compute_98", "99.9", 999):
+        with pytest.raises(
+            hjcdik.BuildError, match=r"NVRTC \d+\.\d+ does not compile for .*; it knows 75, 80"
+        ):
+            hjcdik.build("ur5e", cuda_arch=arch, name="odd")
+    assert hjcdik.list_builds() == []
+    assert not files(store)
+
+
+def test_all_is_what_the_compiler_knows(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(_core, "known_architectures", lambda: [75, 80, 86, 89, 90])
+    with caplog.at_level(logging.WARNING, "hjcdik"):
+        targets = _builds.targets_of("all")
+    assert [str(target) for target in targets] == ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "compute_90"]
+    assert "sm_100, sm_120, compute_100: left out" in caplog.text
+
+
+def test_a_build_made_again_is_for_what_it_was_for(
+    compiler: dict[str, str | Path], store: Path, arm: Path
+) -> None:
+    run(
+        f"""
+one = hjcdik.build({str(arm)!r}, ee_link="panda_hand", cuda_arch="8.6,9.0", name="left")
+again = hjcdik.build("left")
+assert again.cuda_arch == one.cuda_arch == "sm_86,sm_90"
+assert (one.compiled, again.compiled) == (True, False)
+assert hjcdik.build("left", cuda_arch="sm_75").cuda_arch == "sm_75"
+""",
+        **compiler,
+    )
+
+
+def test_one_of_many_threads_compiles(compiler: dict[str, str | Path], store: Path) -> None:
+    program = """
+from concurrent.futures import ThreadPoolExecutor
+def build(_):
+    return hjcdik.build("ur5e", cuda_arch="sm_90", name="x").compiled
+with ThreadPoolExecutor(16) as pool:
+    compiled = list(pool.map(build, range(16)))
+print(compiled.count(True), fake("HJCDIK_NVRTC").fake_compiled())
+"""
+    counts = [int(word) for word in run(program, **compiler)[0].split()]
+    assert counts[1] == 2  # one for each variant
+    assert 1 <= counts[0] <= 2
+
+
+def test_a_finished_build_asks_nothing_of_its_store(compiler: dict[str, str | Path], store: Path) -> None:
+    build = 'artifact = hjcdik.build("ur5e", cuda_arch="sm_90", name="x")'
+    run(build, **compiler)
+    before = {path: path.stat().st_mtime_ns for path in files(store) if path.suffix != ".bin"}
+    run(f"{build}\nassert not artifact.compiled", **compiler)
+    assert {path: path.stat().st_mtime_ns for path in files(store) if path.suffix != ".bin"} == before
+
+
+def test_a_plan_knows_the_packaged_programs(
+    compiler: dict[str, str | Path], store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packaged = tmp_path / "packaged"
+    run(f"from hjcdik import _prebuild\n_prebuild.main([{str(packaged)!r}, '--robot', 'ur5e'])", **compiler)
+    program = "from hjcdik import cli\ncli.main(['build', 'ur5e', '--plan', '--cuda-arch', '90'])"
+    output, _ = run(program, HJCDIK_STORE=packaged, **compiler)
+    assert "0 of 2 programs would be compiled" in output
+
+
+def test_a_damaged_header_is_written_again(built: hjcdik.Artifact) -> None:
+    text = built.header.read_text()
+    built.header.write_text(text + "// more\n")
+    assert hjcdik.load(built.name).header.read_text() == text
+
+
+def test_the_tool_of_a_build_may_be_repeated_in_every_form(
+    compiler: dict[str, str | Path], store: Path
+) -> None:
+    run(
+        """
+hjcdik.build("ur5e", cuda_arch="sm_90", name="x")
+for tool in ("tool0", "link:tool0", "flange-tool0", "joint:flange-tool0"):
+    assert hjcdik.Solver("x", ee_link=tool, device="cpu").info.ee_link == "tool0"
+other = "link:flange-tool0"
+raises(ValueError, lambda: hjcdik.Solver("x", ee_link=other, device="cpu"), "prepared for the tool")
+""",
+        **compiler,
+    )
+
+
+def test_commands_of_messages_name_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "a folder"
+    with pytest.raises(hjcdik.BuildError, match=f"--name x --cache-dir '{folder}'"):
+        hjcdik.load("x", cache_dir=folder)
+    assert cli.main(["list", "--cache-dir", str(folder)]) == 0
+    assert f"--cache-dir '{folder}'" in capsys.readouterr().out
+    file = tmp_path / "file"
+    file.touch()
+    assert cli.main(["list", "--cache-dir", str(file)]) == 2
+    assert f"{file}: is not a folder" in capsys.readouterr().err
+
+
+def test_a_limit_that_is_no_number_is_said(compiler: dict[str, str | Path], store: Path) -> None:
+    program = 'hjcdik.build("ur5e", cuda_arch="sm_90", name="x")'
+    _, log = run(program, HJCDIK_CACHE_LIMIT_MB="500MB", **compiler)
+    assert log.count("HJCDIK_CACHE_LIMIT_MB is '500MB'") == 1
+
+
 def test_without_a_gpu_a_build_is_for_all(store: Path) -> None:
     assert plan(planar(), ee_link="l3", cuda_arch=None).cuda_arch == ",".join(_builds.ARCHITECTURES)
     with pytest.raises(ValueError, match="'native' needs a GPU"):

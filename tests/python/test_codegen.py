@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
+import os
+import stat
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -138,3 +143,63 @@ def test_a_failed_command_leaves_the_file_as_it_was(
     assert path.read_text() == "before"
     assert cli.main(["codegen", "panda", "-o", str(tmp_path / "none" / "robot.cuh")]) == 2
     assert "No such file" in capsys.readouterr().err
+
+
+def test_a_file_is_replaced_as_its_owner_would(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = hjcdik.codegen("fetch")
+    private = tmp_path / "private.cuh"
+    private.write_text("before")
+    private.chmod(0o640)
+    link = tmp_path / "link.cuh"
+    link.symlink_to(private)
+    assert cli.main(["codegen", "fetch", "-o", str(link)]) == 0
+    assert link.is_symlink()
+    assert private.read_text() == expected
+    assert private.stat().st_mode & 0o777 == 0o640
+    # What is no file is written to: a pipe has a reader.
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
+        assert cli.main(["codegen", "fetch", "-o", str(pipe)]) == 0
+        assert reader.communicate(timeout=60)[0] == expected
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert set(tmp_path.iterdir()) == {private, link, pipe}
+    for path, problem in ((tmp_path, "Is a directory"), (tmp_path / "none" / "x", "No such file")):
+        assert cli.main(["codegen", "fetch", "-o", str(path)]) == 2
+        assert f"{path}: {problem}" in capsys.readouterr().err
+    assert cli.main(["codegen", "fetch", "-o", ""]) == 2
+    assert "--output is empty" in capsys.readouterr().err
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    """As on a full disk."""
+    path = tmp_path / "robot.cuh"
+    path.write_text("before")
+    program = """
+import resource, signal, sys
+from hjcdik import cli
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
+sys.exit(cli.main(["codegen", "fetch", "-o", sys.argv[1]]))
+"""
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"{path}: File too large" in done.stderr
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_command_has_the_solvers_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    urdf = tmp_path / "arm.urdf"
+    urdf.write_text(hjcdik.preset_urdf("panda"))
+    settings: dict[str, Any] = {"ee_link": "panda_hand", "spheres": "panda_curobo", "check_base": True}
+    arguments = ["codegen", str(urdf), "--ee-link", "panda_hand", "--spheres", "panda_curobo", "--check-base"]
+    assert cli.main([*arguments, "--lock", "panda_joint1=0.5", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    text = hjcdik.codegen(urdf, locked_joints={"panda_joint1": 0.5}, **settings)
+    assert document["text"] == text
+    assert document["sha256"] == hashlib.sha256(text.encode()).hexdigest()
+    assert cli.main(["codegen", "panda", "--json", "-o", str(tmp_path / "x")]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert "text" not in document
+    assert document["output"] == str(tmp_path / "x")

@@ -262,6 +262,43 @@ def test_meshes_that_are_not_closed_or_turned() -> None:
     assert spheres[:, 3].max() <= BULGE
 
 
+def test_voxels_leave_no_cell_out() -> None:
+    """Of these some were in no sphere, by the rounding of squares."""
+    random = np.random.default_rng(3)
+    for _ in range(12):
+        frame = np.eye(4)
+        frame[:3, :3] = trimesh.transformations.random_rotation_matrix(random.random(3))[:3, :3]
+        frame[:3, 3] = random.uniform(-0.05, 0.05, 3)
+        box = solids.Solid([solids.Box(frame, random.uniform(0.05, 0.12, 3))])
+        spheres = cover.voxels(box, 0.03)
+        points, _ = tri.sample(box.triangles, 4000, random)
+        assert outside(points, spheres).max() <= 0
+    frame = np.eye(4)
+    frame[:3, :3] = trimesh.transformations.euler_matrix(-0.0375, 0.6271, 0.2057, "sxyz")[:3, :3]
+    frame[:3, 3] = (0.0155, 0.0414, -0.0435)
+    box = solids.Solid([solids.Box(frame, np.array([0.1068, 0.0705, 0.0660]))])
+    points, _ = tri.sample(box.triangles, 20_000, random)
+    assert outside(points, cover.voxels(box, 0.03)).max() <= 0
+
+
+def test_the_bulge_is_bounded_where_a_mesh_is_open(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A dome: one ball fills it, and sticks out of it below."""
+    dome = trimesh.creation.icosphere(subdivisions=3, radius=0.03)
+    dome.update_faces(dome.triangles_center[:, 2] > 0)
+    dome.export(tmp_path / "dome.stl")
+    urdf = only(f'<mesh filename="{tmp_path / "dome.stl"}"/>')
+    with caplog.at_level(logging.WARNING, "hjcdik"):
+        model = hjcdik.spherize(urdf, bulge_mm=8, self_pairs_samples=0)
+    assert "fitted as a sheet" in caplog.text
+    spheres = model.links["l"]
+    shells = spheres[:, None, :3] + spheres[:, None, 3:] * ball(200)
+    points = shells.reshape(-1, 3)
+    below = np.hypot(np.hypot(points[:, 0], points[:, 1]) - 0.03, points[:, 2])
+    distances = np.where(points[:, 2] < 0, below, np.abs(np.linalg.norm(points, axis=1) - 0.03))
+    assert distances.max() <= 0.008 + 1e-3  # its facets and its edge are not quite the hemisphere's
+    assert outside(samples_of(dome, 5000), spheres).max() <= 1e-6
+
+
 def test_a_cavity_is_filled_and_a_body_within_bounds_nothing() -> None:
     shell = trimesh.util.concatenate([capsule(0.2, 0.06), capsule(0.2, 0.05)])
     solid = solid_of(shell)
@@ -542,6 +579,17 @@ def test_broken_meshes_are_named(tmp_path: Path) -> None:
     (tmp_path / "r.urdf").write_text(only('<mesh filename="a.stl"/>'))
     with pytest.raises(hjcdik.ModelError, match=r"r\.urdf:1: link 'l': .*a\.stl: cannot be used as a mesh"):
         hjcdik.spherize(tmp_path / "r.urdf")
+    # Cut off, a binary file is taken for a text of another encoding.
+    whole = capsule(0.1, 0.04).export(file_type="stl")
+    for content in (whole[:5000], b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"):
+        (tmp_path / "a.stl").write_bytes(content)
+        with pytest.raises(hjcdik.ModelError, match=r"a\.stl: cannot be used as a mesh: .*damaged"):
+            hjcdik.spherize(tmp_path / "r.urdf")
+
+
+def test_spheres_that_are_there_keep_every_digit(tmp_path: Path) -> None:
+    urdf = only('<sphere radius="0.05"/>', '<origin xyz="0.1 -0.2 0.3333333" rpy="0 0 0"/>')
+    assert hjcdik.spherize(urdf).links["l"].tolist() == [[0.1, -0.2, 0.3333333, 0.05]]
 
 
 @pytest.mark.parametrize(
@@ -552,6 +600,8 @@ def test_broken_meshes_are_named(tmp_path: Path) -> None:
         ('<robot name="r"><link name="l"/></robot>', "no link has <collision> geometry; geometry='visual'"),
         (only('<box size="1 2"/>'), "link 'l': size of <box> must be 3 finite number"),
         (only('<box size="1 0 1"/>'), "link 'l': size of <box> must be above 0"),
+        (only('<box size="200 100 100"/>'), "link 'l': a surface of 1e+05 m2 takes too many spheres"),
+        (only('<mesh filename="a.stl" scale="0 1 1"/>'), "link 'l': scale of <mesh> must not be 0"),
         (only('<cone radius="1"/>'), "link 'l': <cone> is none of the shapes"),
         (only('<sphere radius="x"/>'), "radius of <sphere> must be 1 finite"),
         ('<robot name="r"><link name="a"/><link name="b"/></robot>', "the links must form one tree"),
@@ -751,6 +801,11 @@ def test_the_command(
         (["arm.urdf", "--report", "r.pdf"], "must end with one of .html, .json, .txt"),
         (["arm.urdf", "--package-dir", "a=.", "--package-dir", "."], "not both"),
         (["none.urdf"], "none.urdf: cannot be read"),
+        (["arm.urdf", "-o", "./arm.urdf"], "./arm.urdf: is read here, and cannot be written too"),
+        (["arm.urdf", "-o", "s.json", "--report", "s.json"], "s.json: would be written twice"),
+        (["arm.urdf", "--resolution", "0.01"], "--resolution has no effect: it goes with --mode voxel"),
+        (["arm.urdf", "--mode", "voxel", "--bulge", "5"], "--bulge has no effect"),
+        (["arm.urdf", "--spheres", "s.json", "--bulge", "5"], "--bulge has no effect"),
     ],
 )
 def test_bad_commands(

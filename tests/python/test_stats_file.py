@@ -124,3 +124,18 @@ def test_other_files_are_refused_by_line(
 def test_a_missing_file_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["stats-summary", "/none/ik_stats.csv"]) == 2
     assert "/none/ik_stats.csv: No such file" in capsys.readouterr().err
+
+
+def test_rows_go_only_under_their_own_heading(tmp_path: Path, panda: hjcdik.Solver) -> None:
+    path = tmp_path / "ik_stats.csv"
+    rows = solved(panda, None)
+    path.write_text("foo,bar\n1,2\n")
+    with pytest.raises(RuntimeError, match=r"ik_stats\.csv.*another heading"):
+        stats.append_csv(path, rows)
+    assert path.read_text() == "foo,bar\n1,2\n"
+    path.unlink()
+    stats.append_csv(path, rows)
+    whole = path.read_text()
+    path.write_text(whole[:-5])  # cut off
+    stats.append_csv(path, rows)
+    assert path.read_text() == whole[:-5] + "\n" + whole.partition("\n")[2]

@@ -528,6 +528,16 @@ TEST(DefaultFolder, own_variable_then_grid_then_xdg_then_home) {
     // Empty counts as not set.
     values[variable] = "";
   }
+  {
+    // Relative ones are meant from here; but for XDG's, which do not count.
+    values["HJCDIK_CACHE_DIR"] = "own", values["XDG_CACHE_HOME"] = "xdg", values["HOME"] = "/home/user";
+    const Environment environment(values);
+    EXPECT_EQ(default_folder(), (std::filesystem::current_path() / "own").string());
+    values["HJCDIK_CACHE_DIR"] = "";
+    const Environment without(values);
+    EXPECT_EQ(default_folder(), "/home/user/.cache/hjcdik");
+    values["HOME"] = "";
+  }
   const Environment environment(values);
   EXPECT_EQ(default_folder(), "");
   const Environment nothing({});

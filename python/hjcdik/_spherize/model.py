@@ -332,7 +332,7 @@ def _bounded(solid: Solid, bulge: float, seeds: list[int], label: str) -> Array:
         solid.take_for_sheets()
         return cover.bounded_bulge(solid, bulge, np.random.default_rng(seeds))
     except ValueError as error:
-        raise ValueError(f"{label}: {error}") from None
+        raise ModelError(f"{label}: {error}") from None
 
 
 def _model(
