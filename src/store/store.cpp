@@ -432,7 +432,8 @@ void sweep(const std::string& folder, std::uint64_t limit, std::int64_t grace) {
       const std::string path = (part / name).string();
       struct stat status;
       if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
-      const std::int64_t age = now - std::int64_t(status.st_mtim.tv_sec);
+      // time() may be a tick behind the clock of files.
+      const std::int64_t age = std::max<std::int64_t>(0, now - std::int64_t(status.st_mtim.tv_sec));
       if (is_temporary(name)) {
         if (age > kAbandoned) ::unlink(path.c_str());
         continue;
