@@ -64,7 +64,7 @@ TEST(Scene, WhatIsWrongIsNamed) {
   expect("[]", {"\"problems\""});
   expect("{}", {"\"problems\""});
   expect("{\"problems\": []}", {"\"problems\""});
-  expect("{\"problems\": {}}", {"'a'", "there are none"});
+  expect("{\"problems\": {}}", {"'a'", "the nearest names are none"});
   expect("{\"problems\": {\"box\": [], \"cage\": []}}", {"'cag'", "'cage'"}, "cag");
   expect("{\"problems\": {\"a\": {}}}", {"'a' must be an array"});
   expect(problem("{}"), {"problem_idx is 1", "has 1 problems"}, "a", 1);
