@@ -1,5 +1,5 @@
-// The functions of hjcd_kernel.h before main, when nothing of the library is constructed yet for sure; and the
-// header of a robot that comes too late for them.
+// The functions of hjcd_kernel.h before main, when nothing of the library is constructed yet for sure; and
+// the header of a robot that comes too late for them.
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>

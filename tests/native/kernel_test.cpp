@@ -64,7 +64,7 @@ TEST(Scene, WhatIsWrongIsNamed) {
   expect("[]", {"\"problems\""});
   expect("{}", {"\"problems\""});
   expect("{\"problems\": []}", {"\"problems\""});
-  expect("{\"problems\": {}}", {"'a'", "the nearest names are none"});
+  expect("{\"problems\": {}}", {"'a'", "there are none"});
   expect("{\"problems\": {\"box\": [], \"cage\": []}}", {"'cag'", "'cage'"}, "cag");
   expect("{\"problems\": {\"a\": {}}}", {"'a' must be an array"});
   expect(problem("{}"), {"problem_idx is 1", "has 1 problems"}, "a", 1);
@@ -111,7 +111,8 @@ TEST(StatsFile, HasOneHeadingAndSaysWhatFails) {
   EXPECT_EQ(cut.str(), text.str().substr(0, text.str().size() - 5) + "\n" + row);
   const std::string foreign = (folder / "foreign.csv").string();
   std::ofstream(foreign) << "foo,bar\n1,2\n";
-  expect_error<std::runtime_error>([&] { native::append_stats(foreign, stats); }, {foreign, "another heading"});
+  expect_error<std::runtime_error>([&] { native::append_stats(foreign, stats); },
+                                   {foreign, "another heading"});
   EXPECT_EQ(std::filesystem::file_size(foreign), 12u);
   expect_error<std::runtime_error>([&] { native::append_stats(folder.string(), stats); },
                                    {"cannot open", "directory"});
