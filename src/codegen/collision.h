@@ -175,7 +175,7 @@ HJCDIK_API Clearance<S> clearance(const S* q, const World<S>& world = {}) {
 // finite is not.
 template <class S>
 HJCDIK_API bool config_free(const S* q, const World<S>& world = {}, detail::Value<S> margin = S(0),
-                           bool self_collision = true) {
+                            bool self_collision = true) {
   if (!(detail::not_finite(q, num_joints) >= S(0))) return false;
   const detail::Placed<S> robot(q);
   if (self_collision && detail::hjcdik::core::self_clearance(robot.team, robot.table, S(0)) < S(0))

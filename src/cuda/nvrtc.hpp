@@ -19,8 +19,8 @@ struct CompileResult {
 
 // Compiles `source` with the texts it includes for compute capability `major`.`minor`. Throws BuildError
 // with the compiler's log or where it does not know the architecture, or DeviceError that says where a
-// compiler was looked for and how to get one. `max_major`: no compiler of a newer CUDA than this. `report`, if
-// given, receives the compiler's log with the registers, stack and spills of every kernel (none for PTX).
+// compiler was looked for and how to get one. `max_major`: no compiler of a newer CUDA than this. `report`,
+// if given, receives the compiler's log with the registers, stack and spills of every kernel (none for PTX).
 // `ptx`: PTX instead of machine code.
 CompileResult compile(const std::string& source,
                       const std::vector<std::pair<std::string, std::string_view>>& headers, int major,

@@ -137,9 +137,9 @@ World scene(std::string_view text, const std::string& set_name, int index) {
   if (set == nullptr) {
     std::vector<std::string> names;
     for (const auto& [name, unused] : sets->members) names.push_back(name);
-    fail("there is no problem set " + model::in_quotes(set_name) +
-         (names.empty() ? "; there are " : "; the nearest names are ") +
-         (names.empty() ? "none" : model::nearest_names(set_name, names)));
+    fail("there is no problem set " + model::in_quotes(set_name) + "; " +
+         (names.empty() ? "there are none"
+                        : "the nearest names are " + model::nearest_names(set_name, names)));
   }
   if (set->kind != Json::Kind::array)
     fail("problem set " + model::in_quotes(set_name) + " must be an array, not " + to_string(set->kind));
