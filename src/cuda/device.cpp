@@ -240,6 +240,21 @@ bool each_stored(const model::Chain& chain, Variant variant, int major, int mino
   return false;
 }
 
+Target buildable(const Target& own, int max_cuda_major) {
+  const int wanted = 10 * own.major + own.minor;
+  int newest = 0;
+  for (const int arch : known_architectures(max_cuda_major)) {
+    if (arch == wanted) return own;
+    if (arch < wanted) newest = std::max(newest, arch);
+  }
+  if (newest == 0) {
+    throw DeviceError("a GPU of compute capability " + std::to_string(own.major) + "." +
+                      std::to_string(own.minor) + " is older than NVRTC " + compiler_version(max_cuda_major) +
+                      " supports; use device 'cpu'");
+  }
+  return {newest / 10, newest % 10, true};
+}
+
 Image compile_image(const model::Chain& chain, Variant variant, const Target& target, int max_cuda_major,
                     std::string* report) {
   std::string source;
@@ -287,23 +302,6 @@ Image build_image(const model::Chain& chain, Variant variant, const Target& targ
 }
 
 namespace {
-
-// What to compile for a GPU: one newer than the compiler gets PTX of the newest architecture that it knows,
-// which the driver finishes.
-Target buildable(const Target& own, int max_cuda_major) {
-  const int wanted = 10 * own.major + own.minor;
-  int newest = 0;
-  for (const int arch : known_architectures(max_cuda_major)) {
-    if (arch == wanted) return own;
-    if (arch < wanted) newest = std::max(newest, arch);
-  }
-  if (newest == 0) {
-    throw DeviceError("a GPU of compute capability " + std::to_string(own.major) + "." +
-                      std::to_string(own.minor) + " is older than NVRTC " + compiler_version(max_cuda_major) +
-                      " supports; use device 'cpu'");
-  }
-  return {newest / 10, newest % 10, true};
-}
 
 // For one robot, variant, GPU and store: built once, while others wait for it alone.
 struct Slot {

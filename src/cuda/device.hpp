@@ -131,6 +131,10 @@ std::string program_key(const model::Chain& chain, Variant variant, const Target
 bool each_stored(const model::Chain& chain, Variant variant, int major, int minor, bool ptx,
                  const std::string& folder, const std::function<bool(Image&)>& take);
 
+// What to compile for a GPU: one newer than the compiler gets PTX of the newest architecture that it knows,
+// which the driver finishes. Throws DeviceError for one that the compiler is too new for.
+Target buildable(const Target& own, int max_cuda_major);
+
 // Compiles, without a GPU and without a store. `report`: as for compile().
 Image compile_image(const model::Chain& chain, Variant variant, const Target& target, int max_cuda_major,
                     std::string* report = nullptr);

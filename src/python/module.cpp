@@ -312,7 +312,8 @@ std::tuple<nb::bytes, std::string, std::string> compile_program(const Robot& rob
   cuda::Image image;
   {
     const nb::gil_scoped_release release;
-    image = cuda::compile_image(robot.chain(), {coarse, collision}, {major, minor}, kAnyCuda, &report);
+    const cuda::Target target = cuda::buildable({major, minor}, kAnyCuda);
+    image = cuda::compile_image(robot.chain(), {coarse, collision}, target, kAnyCuda, &report);
   }
   return {nb::bytes(image.image.data(), image.image.size()), image.compiler, report};
 }
