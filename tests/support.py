@@ -133,10 +133,22 @@ def turn_difference(info: hjcdik.Info, a: np.ndarray, b: np.ndarray) -> np.ndarr
     return np.where(rotates, wrapped, difference)
 
 
+_BITS = ("q", "pose", "pos_err_m", "ori_err_rad", "count", "outcome")
+
+
 def same_bits(a: hjcdik.Result, b: hjcdik.Result) -> bool:
     """Whether two results hold the same bits in every array but the time."""
-    fields = ("q", "pose", "pos_err_m", "ori_err_rad", "count", "outcome")
-    return all(getattr(a, field).tobytes() == getattr(b, field).tobytes() for field in fields)
+    return all(getattr(a, field).tobytes() == getattr(b, field).tobytes() for field in _BITS)
+
+
+def differences(a: hjcdik.Result, b: hjcdik.Result) -> list[str]:
+    """Where two results of the same targets differ, in words."""
+    return [
+        f"target {t}: {field} {getattr(a, field)[t]!r}, not {getattr(b, field)[t]!r}"
+        for t in range(len(b.count))
+        for field in _BITS
+        if getattr(a, field)[t].tobytes() != getattr(b, field)[t].tobytes()
+    ]
 
 
 def target_sets(data_dir: Path, name: str) -> list[dict[str, Any]]:

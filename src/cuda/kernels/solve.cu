@@ -37,6 +37,11 @@ __device__ int reduce_min(int value, int group) {
 
 #ifdef HJCDIK_COLLISION
 constexpr int kPlaces = (robot::spheres + 2 * kSpherePadding - 1) / kSpherePadding * kSpherePadding;
+// A block has 48 KB of shared memory. Where frames and spheres take more, spheres are placed when they are
+// looked at.
+constexpr bool kKeepsPlaces =
+    kWarps * (sizeof(Frame<float>) * (kDof + 1) + 12 * kPlaces + 12 * robot::groups + 32 * sizeof(Waiting)) <=
+    48 * 1024 - 256;
 
 // One configuration's spheres, judged by a warp: the Team of core/collision.h.
 class WarpTeam {
@@ -45,17 +50,16 @@ class WarpTeam {
   static constexpr int width = 32;
   struct Memory {
     Frame<float> frames[kDof + 1];
-    float place[3][kPlaces];
+    float place[3][kKeepsPlaces ? kPlaces : 1];
     float bound[robot::groups][3];
   };
 
   // The frames are in `memory`.
   __device__ WarpTeam(Memory& memory, const SphereTable<float>& table)
       : memory_(memory), table_(table), lane_(threadIdx.x & 31) {
-    for (int i = lane_; i < kPlaces; i += 32) {
+    for (int i = lane_; kKeepsPlaces && i < kPlaces; i += 32) {
       Vec3<float> p = {kFarAway, kFarAway, kFarAway};
-      if (i < table.spheres)
-        p = transform(memory.frames[table.joint[i] + 1], Vec3<float>{table.x[i], table.y[i], table.z[i]});
+      if (i < table.spheres) p = placed(memory, table, i);
       memory.place[0][i] = p.x;
       memory.place[1][i] = p.y;
       memory.place[2][i] = p.z;
@@ -73,6 +77,8 @@ class WarpTeam {
   __device__ float radius(int first) const { return table_.radius[first + lane_]; }
   __device__ bool counts(int first, int end) const { return first + lane_ < end; }
   __device__ Vec3<float> place(int i) const {
+    if constexpr (!kKeepsPlaces)
+      return i < table_.spheres ? placed(memory_, table_, i) : Vec3<float>{kFarAway, kFarAway, kFarAway};
     return {memory_.place[0][i], memory_.place[1][i], memory_.place[2][i]};
   }
   __device__ float radius_of(int i) const { return table_.radius[i]; }
@@ -95,6 +101,10 @@ class WarpTeam {
   }
 
  private:
+  __device__ static Vec3<float> placed(const Memory& memory, const SphereTable<float>& table, int i) {
+    return transform(memory.frames[table.joint[i] + 1], Vec3<float>{table.x[i], table.y[i], table.z[i]});
+  }
+
   Memory& memory_;
   const SphereTable<float>& table_;
   const int lane_;
@@ -717,7 +727,8 @@ extern "C" __global__ void __launch_bounds__(kBlock) hjcdik_judge(const JudgePar
                      p.little_moved;
   const SphereTable<float> table = robot::spheres_f32();
   RowJudge<float, robot::spheres, kDof, AnyThread> judge(table, p.collision.worlds, float(p.collision.margin),
-                                                         float(p.little_moved), p.collision.self, AnyThread{});
+                                                         float(p.little_moved), p.collision.self,
+                                                         AnyThread{});
   judge.template place<kDof>(chain_f32, q);
   // The warp goes through its worlds together; mostly there is one.
   const int world = sure ? p.collision.world_at(r) : 0;
