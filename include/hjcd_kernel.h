@@ -116,11 +116,17 @@ namespace hjcdik_native {
 // b_size of the call form without a model: whatever an int parameter takes; beyond int it is the nearest int.
 // Being converted to this, it never outdoes a null pointer, so that 0 and NULL stay models.
 struct CandidateCount {
-  template <typename Number, typename = std::enable_if_t<std::is_convertible<const Number&, int>::value>>
-  CandidateCount(const Number& number) {
+  template <typename Number,
+            std::enable_if_t<std::is_arithmetic<Number>::value || std::is_enum<Number>::value, int> = 0,
+            typename = std::enable_if_t<std::is_convertible<Number, int>::value>>
+  CandidateCount(Number number) {
     const auto n = static_cast<long double>(number);
     value = n >= 2147483647.0L ? 0x7fffffff : n > -2147483648.0L ? static_cast<int>(n) : -0x7fffffff - 1;
   }
+  template <typename Object, std::enable_if_t<std::is_class<std::remove_reference_t<Object>>::value, int> = 0,
+            typename = std::enable_if_t<std::is_convertible<Object, int>::value>>
+  CandidateCount(Object&& object) : value(static_cast<int>(object)) {}
+  CandidateCount(const CandidateCount&) = default;
 
   int value;
 };

@@ -343,6 +343,8 @@ def folder_of(cache_dir: str | os.PathLike[str] | None) -> str:
     folder = os.fsdecode(os.fspath(cache_dir))
     if not folder or "\0" in folder:
         raise ValueError(f"cache_dir must be the path of a folder, not {cache_dir!r}")
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise ValueError(f"cache_dir {folder}: is not a folder")
     return _inputs.text(os.path.abspath(folder), "cache_dir")
 
 
@@ -487,10 +489,12 @@ def targets_of(cuda_arch: Any) -> list[_Target]:
             return [_native()]
         except DeviceError:
             cuda_arch = "all"
+    if hasattr(cuda_arch, "tolist") and not isinstance(cuda_arch, memoryview):  # NumPy's
+        cuda_arch = cuda_arch.tolist()
     words: list[Any]
     if isinstance(cuda_arch, str):
         words = [word.strip() for word in re.split("[,;]", cuda_arch)]
-    elif isinstance(cuda_arch, Sequence) and not isinstance(cuda_arch, bytes):
+    elif isinstance(cuda_arch, (list, tuple)):
         words = list(cuda_arch)
     else:
         words = [cuda_arch]
@@ -498,6 +502,8 @@ def targets_of(cuda_arch: Any) -> list[_Target]:
         raise ValueError("cuda_arch is empty; name at least one, such as 'sm_90'")
     targets: list[_Target] = []
     for word in words:
+        if hasattr(word, "item"):
+            word = word.item()
         if word == "all":
             targets += _all_targets()
         elif word == "native":
@@ -531,8 +537,8 @@ def _native() -> _Target:
 
 def _target(word: Any) -> _Target:
     text = repr(word) if isinstance(word, (int, float)) and not isinstance(word, bool) else word
-    match = re.fullmatch(r"(sm_?|compute_?)?(\d{2,3}|\d{1,2}\.\d)", text) if isinstance(text, str) else None
-    if match is None:
+    match = re.fullmatch(r"(sm_?|compute_?)?(\d{2,3}|\d{1,2}\.\d|\d{3}\.0)", str(text))
+    if match is None or not isinstance(text, str):
         raise ValueError(
             f"cuda_arch {word!r} is unknown; expected such as 'sm_90', '9.0' or 90, 'compute_90' for PTX, "
             "'native' or 'all'"

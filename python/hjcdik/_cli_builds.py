@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from hjcdik import _builds, _core
@@ -69,7 +69,7 @@ def robot_settings(options: argparse.Namespace) -> dict[str, Any]:
         "ee_link": options.ee_link,
         "spheres": options.spheres,
         "srdf": options.srdf,
-        "locked_joints": dict(map(_locked, options.lock)) or None,
+        "locked_joints": _locked_joints(options.lock),
         "check_base": options.check_base,
     }
 
@@ -108,6 +108,14 @@ def _build(options: argparse.Namespace) -> int:
     return 0
 
 
+def _locked_joints(texts: Sequence[str]) -> dict[str, float] | None:
+    joints: dict[str, float] = {}
+    for joint, value in map(_locked, texts):
+        if joints.setdefault(joint, value) != value:
+            raise ValueError(f"--lock: joint {joint!r} cannot be held at {joints[joint]:g} and at {value:g}")
+    return joints or None
+
+
 def _locked(text: str) -> tuple[str, float]:
     joint, equals, value = text.rpartition("=")
     try:
@@ -122,8 +130,6 @@ def _locked(text: str) -> tuple[str, float]:
 def _list(options: argparse.Namespace) -> int:
     artifacts = _builds.list_builds(options.cache_dir)
     folder = _builds.folder_of(options.cache_dir) or _core.store_folder()
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise ValueError(f"{folder}: is not a folder")
     if options.json:
         print(json.dumps([_plain(artifact, folder) for artifact in artifacts], indent=2))
     elif artifacts:

@@ -294,6 +294,8 @@ def _presets(options: argparse.Namespace) -> int:
 def _write_header(options: argparse.Namespace) -> int:
     if options.output == "":
         raise _UsageError("--output is empty: name a file, or leave it out for standard output")
+    if options.output is not None:
+        _files.check_outputs([options.output], (options.robot, options.spheres, options.srdf))
     settings = _cli_builds.robot_settings(options)
     solver = hjcdik.Solver(options.robot, **settings, device="cpu", cache_dir=options.cache_dir)
     text = hjcdik.codegen(solver, name_space=options.namespace)
@@ -364,6 +366,8 @@ def _completion(options: argparse.Namespace) -> int:
 def _solve(options: argparse.Namespace) -> int:
     if options.output:  # before minutes of work are lost to a typing error
         _check_output(options.output)
+        inputs = (options.robot, options.spheres, options.srdf, options.targets, options.world)
+        _files.check_outputs([options.output], inputs)
     if options.random is not None:
         _inputs.integer(options.random, "--random", 1)
     if options.seed is not None:

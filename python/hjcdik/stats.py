@@ -13,6 +13,7 @@ collision mode its rows were made: keep "soft" apart from the others.
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import math
 import os
@@ -47,15 +48,18 @@ def append_csv(path: str | os.PathLike[str], stats: Stats | None) -> None:
     writer = csv.writer(text, lineterminator="\n")
     for i in range(len(stats.batch_size)):
         writer.writerow([getattr(stats, field)[i].item() for field in _FIELDS])
+    rows = text.getvalue().encode()
+    heading = ",".join(COLUMNS).encode()
+    plain = not os.path.exists(path) or os.path.isfile(path)
     try:
-        file = open(path, "a+b")  # noqa: SIM115
+        file = open(path, "a+b" if plain else "wb", buffering=0)  # noqa: SIM115
     except OSError as error:
         raise RuntimeError(f"cannot open {name}: {error.strerror}") from error
     try:
         with file:
-            rows = text.getvalue().encode()
-            heading = ",".join(COLUMNS).encode()
-            if file.tell() == 0:
+            if plain:
+                fcntl.flock(file, fcntl.LOCK_EX)  # processes must not both find the file empty
+            if not plain or file.seek(0, os.SEEK_END) == 0:
                 rows = heading + b"\n" + rows
             else:
                 file.seek(0)
@@ -67,7 +71,8 @@ def append_csv(path: str | os.PathLike[str], stats: Stats | None) -> None:
                 file.seek(-1, os.SEEK_END)
                 if file.read() != b"\n":  # behind a row that was cut off
                     rows = b"\n" + rows
-            file.write(rows)
+            while rows:
+                rows = rows[file.write(rows) :]
     except OSError as error:
         raise RuntimeError(f"cannot write {name}: {error.strerror}") from error
 

@@ -113,8 +113,11 @@ HJCDIK_FN S world_clearance(const Placed<S>& robot, const World<S>& world, S lea
   HJCDIK_ROLLED
   for (int o = 0; o < world.num_capsules; o++) {
     const S* row = world.capsules + 7 * o;
-    bad += not_finite(row, 7);
-    least = distance_to(robot, capsule_of(row, false), least);
+    const hjcdik::core::Capsule<S> capsule = capsule_of(row, false);
+    S square = S(0);  // of its length, which may overflow
+    for (int k = 0; k < 3; k++) square += capsule.axis[k] * capsule.axis[k];
+    bad += not_finite(row, 7) + not_finite(&square, 1);
+    least = distance_to(robot, capsule, least);
   }
   HJCDIK_ROLLED
   for (int o = 0; o < world.num_spheres; o++) {

@@ -1,6 +1,7 @@
 #include "native/linked_robot.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -19,8 +20,8 @@ constexpr int kFormat = 1;
 
 // Headers register while the program starts, perhaps before anything here is constructed.
 constinit const LinkedRobot* linked = nullptr;
-constinit const LinkedRobot* another = nullptr;
-constinit const LinkedRobot* late = nullptr;  // after the program's robot was loaded
+// What messages need of headers, whose plugins may be gone by then.
+constinit char linked_key[24] = "", late_name[200] = "", another_name[200] = "";
 constinit bool loaded = false;
 
 std::string joined(const std::vector<std::string>& names) {
@@ -37,10 +38,10 @@ JointType joint_type(const char* text) {
 
 Robot load() {
   if (linked != nullptr) {
-    if (another != nullptr) {
+    if (*another_name != '\0') {
       throw std::runtime_error(
           "the program includes the headers of two robots, " + model::in_quotes(linked->robot) + " and " +
-          model::in_quotes(another->robot) +
+          model::in_quotes(another_name) +
           "; define HJCDIK_NO_NATIVE_ROBOT before the one that is not meant for hjcd_kernel.h");
     }
     return robot_of(*linked);
@@ -176,9 +177,9 @@ const Robot& program_robot() {
     robot = load();
     loaded = true;
   }
-  if (late != nullptr) {
+  if (*late_name != '\0') {
     throw std::runtime_error(
-        "the header of robot " + model::in_quotes(late->robot) +
+        "the header of robot " + model::in_quotes(late_name) +
         " came after hjcd_kernel.h was first used, with " + model::in_quotes(robot->name()) +
         ": link it into the program itself, and do not call from what runs before main in other files");
   }
@@ -190,11 +191,14 @@ const Robot& program_robot() {
 void hjcdik_link_robot(const void* pointer) {
   using namespace hjcdik::native;
   const auto* robot = static_cast<const LinkedRobot*>(pointer);
-  if (loaded && (linked == nullptr || std::strcmp(linked->key, robot->key) != 0)) {
-    late = robot;
+  const auto keep = [](auto& to, const char* text) { std::snprintf(to, sizeof to, "%s", text); };
+  if (std::strcmp(linked_key, robot->key) == 0) return;
+  if (loaded) {
+    keep(late_name, *robot->robot != '\0' ? robot->robot : "robot");
   } else if (linked == nullptr) {
     linked = robot;
-  } else if (std::strcmp(linked->key, robot->key) != 0) {
-    another = robot;
+    keep(linked_key, robot->key);
+  } else {
+    keep(another_name, *robot->robot != '\0' ? robot->robot : "robot");
   }
 }

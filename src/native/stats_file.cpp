@@ -1,5 +1,8 @@
 #include "native/stats_file.hpp"
 
+#include <sys/file.h>
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -58,8 +61,13 @@ void append_stats(const std::string& path, const TargetStats& s) {
   std::lock_guard lock(mutex);
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "a+e"), std::fclose);
   if (!file) fail("open", path);
+  // Nor must two processes.
+  while (::flock(::fileno(file.get()), LOCK_EX) != 0 && errno == EINTR) {
+  }
   std::fseek(file.get(), 0, SEEK_END);
-  if (std::ftell(file.get()) == 0) {
+  struct stat status {};
+  const bool plain = ::fstat(::fileno(file.get()), &status) == 0 && S_ISREG(status.st_mode);
+  if (!plain || status.st_size == 0) {
     row.insert(0, kHeading);
   } else {
     if (!has_heading(file.get())) {

@@ -259,6 +259,11 @@ void check_nothing_is_free_of_nan() {
       expect((panda::clearance(q, worlds[k]).world > 0) == (i < 0), "panda", "clearance of the same");
     }
   }
+  const S far_ends[7] = {0, 0, -std::numeric_limits<S>::max() / 2, 0, 0, std::numeric_limits<S>::max() / 2,
+                         1};
+  panda::World<S> endless;
+  endless.capsules = far_ends, endless.num_capsules = 1;
+  expect(!panda::config_free(q, endless), "panda", "config_free of a length that overflows");
   const S without_turn[10] = {far, 0, 0, 0, 0, 0, 0, 1, 1, 1};
   panda::World<S> world;
   world.boxes = without_turn, world.num_boxes = 1;

@@ -1,5 +1,6 @@
 // The functions of hjcd_kernel.h before main, when nothing of the library is constructed yet for sure; and
 // the header of a robot that comes too late for them.
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
@@ -16,6 +17,10 @@ double target[7] = {0.5, 0.1, 0.4, 0, 1, 0, 0};
 const int joints = grid_num_joints();
 const Result<double> early = generate_ik_solutions<double>(target, 100);
 
+struct Settings {
+  static const int kCandidates = 100;  // without a definition
+};
+
 int fail(const char* what) {
   std::printf("%s\n", what);
   return 1;
@@ -31,6 +36,9 @@ int main() {
   enum { kCandidates = 100 };
   if (generate_ik_solutions<double>(target, kCandidates).count != 1) return fail("an enumerator");
   if (generate_ik_solutions<double>(target, 1e2).count != 1) return fail("a floating-point number");
+  const std::atomic<int> shared{100};
+  if (generate_ik_solutions<double>(target, shared).count != 1) return fail("an atomic");
+  if (generate_ik_solutions<double>(target, Settings::kCandidates).count != 1) return fail("a constant");
   const Result<double> all = generate_ik_solutions<double>(target, 10, 0x7fffffff);
   if (all.count < 2 || all.elapsed_time > 1000) return fail("as many rows as there are");
   try {
@@ -40,15 +48,21 @@ int main() {
     if (std::strstr(error.what(), "b_size is -3") == nullptr) return fail(error.what());
   }
 
-  static hjcdik::native::LinkedRobot late{};
-  late.key = "another";
-  late.robot = "late";
-  hjcdik_link_robot(&late);
-  try {
-    grid_num_joints();
-    return fail("a header that came too late");
-  } catch (const std::runtime_error& error) {
-    if (std::strstr(error.what(), "'late' came after") == nullptr) return fail(error.what());
+  {
+    char name[] = "late";  // as of a plugin that goes again
+    hjcdik::native::LinkedRobot late{};
+    late.key = "another";
+    late.robot = name;
+    hjcdik_link_robot(&late);
+    name[0] = 'h';
+  }
+  for (int k = 0; k < 2; k++) {
+    try {
+      grid_num_joints();
+      return fail("a header that came too late");
+    } catch (const std::runtime_error& error) {
+      if (std::strstr(error.what(), "'late' came after") == nullptr) return fail(error.what());
+    }
   }
   return 0;
 }

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import hjcdik
@@ -180,6 +181,9 @@ def test_plan_only_compiles_and_writes_nothing(
         (90, "sm_90"),
         (9.0, "sm_90"),
         (90.0, "sm_90"),
+        (100.0, "sm_100"),
+        (np.float32(9.0), "sm_90"),
+        (np.array([80, 90]), "sm_80,sm_90"),
         ("90", "sm_90"),
         ("9.0", "sm_90"),
         ("sm_90", "sm_90"),
@@ -301,8 +305,9 @@ def test_commands_of_messages_name_the_folder(tmp_path: Path, capsys: pytest.Cap
     assert f"--cache-dir '{folder}'" in capsys.readouterr().out
     file = tmp_path / "file"
     file.touch()
-    assert cli.main(["list", "--cache-dir", str(file)]) == 2
-    assert f"{file}: is not a folder" in capsys.readouterr().err
+    for command in (["list"], ["codegen", "x"], ["info", "x", "--device", "cpu"]):
+        assert cli.main([*command, "--cache-dir", str(file)]) == 2
+        assert f"{file}: is not a folder" in capsys.readouterr().err
 
 
 def test_a_limit_that_is_no_number_is_said(compiler: dict[str, str | Path], store: Path) -> None:

@@ -171,6 +171,46 @@ def test_a_file_is_replaced_as_its_owner_would(tmp_path: Path, capsys: pytest.Ca
     assert "--output is empty" in capsys.readouterr().err
 
 
+def test_descriptors_and_files_with_two_names_are_written_to(tmp_path: Path) -> None:
+    expected = hjcdik.codegen("fetch")
+    command = f"{sys.executable} -m hjcdik codegen fetch -o"
+    out = tmp_path / "out"
+    for target in ("/dev/stdout", "/dev/fd/1", str(tmp_path / "link")):
+        (tmp_path / "link").unlink(missing_ok=True)
+        (tmp_path / "link").symlink_to("/dev/stdout")
+        script = f"{{ echo a; {command} {target}; echo b; }}"
+        subprocess.run(["sh", "-c", f"{script} > {out}"], check=True)
+        assert out.read_text() == f"a\n{expected}b\n"
+        piped = subprocess.run(["sh", "-c", f"{script} | cat"], check=True, capture_output=True, text=True)
+        assert piped.stdout == f"a\n{expected}b\n"
+    other = tmp_path / "other"
+    other.hardlink_to(out)
+    assert cli.main(["codegen", "fetch", "-o", str(out)]) == 0
+    assert other.read_text() == expected
+    long = tmp_path / ("a" * 250 + ".h")
+    assert cli.main(["codegen", "fetch", "-o", str(long)]) == 0
+    assert long.read_text() == expected
+
+
+def test_no_command_writes_over_what_it_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    urdf, targets = tmp_path / "arm.urdf", tmp_path / "t.csv"
+    urdf.write_text(hjcdik.preset_urdf("ur5e"))
+    targets.write_text("0.4,0.1,0.4,0,1,0,0\n")
+    link = tmp_path / "link.csv"
+    link.symlink_to(targets)
+    for command in (
+        ["codegen", str(urdf), "--ee-link", "tool0", "-o", str(urdf)],
+        ["solve", "ur5e", "--device", "cpu", "--targets", str(targets), "--output", str(link)],
+    ):
+        assert cli.main(command) == 2
+        assert "is read here, and cannot be written too" in capsys.readouterr().err
+    assert urdf.read_text() == hjcdik.preset_urdf("ur5e")
+    assert targets.read_text() == "0.4,0.1,0.4,0,1,0,0\n"
+    held = ["codegen", "ur5e", "--lock", "elbow_joint=1", "--lock", "elbow_joint=2"]
+    assert cli.main(held) == 2
+    assert "'elbow_joint' cannot be held at 1 and at 2" in capsys.readouterr().err
+
+
 def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     """As on a full disk."""
     path = tmp_path / "robot.cuh"

@@ -806,6 +806,7 @@ def test_the_command(
         (["arm.urdf", "--resolution", "0.01"], "--resolution has no effect: it goes with --mode voxel"),
         (["arm.urdf", "--mode", "voxel", "--bulge", "5"], "--bulge has no effect"),
         (["arm.urdf", "--spheres", "s.json", "--bulge", "5"], "--bulge has no effect"),
+        (["arm.urdf", "--spheres", "s.json", "--link", "hand"], "--link has no effect"),
     ],
 )
 def test_bad_commands(

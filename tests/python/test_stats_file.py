@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,3 +143,29 @@ def test_rows_go_only_under_their_own_heading(tmp_path: Path, panda: hjcdik.Solv
     path.write_text(whole[:-5])  # cut off
     stats.append_csv(path, rows)
     assert path.read_text() == whole[:-5] + "\n" + whole.partition("\n")[2]
+
+
+def test_many_processes_append_whole_rows(tmp_path: Path, panda: hjcdik.Solver) -> None:
+    path = tmp_path / "ik_stats.csv"
+    result = panda.solve(panda.sample_targets(500), batch_size=1, collision=None, stats=True)
+    (tmp_path / "stats.pickle").write_bytes(pickle.dumps(result.stats))
+    program = """
+import pickle, sys
+from hjcdik import stats
+rows = pickle.load(open(sys.argv[2], "rb"))
+for _ in range(5):
+    stats.append_csv(sys.argv[1], rows)
+"""
+    command = [sys.executable, "-c", program, path, tmp_path / "stats.pickle"]
+    workers = [subprocess.Popen(command) for _ in range(8)]
+    assert [worker.wait(timeout=120) for worker in workers] == [0] * 8
+    assert path.read_text().count("b_size") == 1
+    assert len(stats.read_csv(path)) == 8 * 5 * 500
+
+
+def test_a_pipe_gets_rows_under_a_heading(tmp_path: Path, panda: hjcdik.Solver) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
+        stats.append_csv(pipe, solved(panda, None))
+        assert reader.communicate(timeout=60)[0].splitlines()[0] == HEADING

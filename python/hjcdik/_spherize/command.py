@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hjcdik._files import write_text
+from hjcdik._files import check_outputs, write_text
 from hjcdik._spherize.model import GEOMETRIES, MODES, SphereModel, fit
 from hjcdik._spherize.report import Report
 from hjcdik._terminal import progress
@@ -69,13 +68,13 @@ def add_to(commands: Any, print_table: Printer) -> None:
         "--ignore-missing", action="store_true", help="leave out links whose meshes are missing"
     )
     parser.add_argument(
-        "--self-pairs-samples", type=int, default=1000, metavar="N",
+        "--self-pairs-samples", type=int, metavar="N",
         help="configurations sampled for pairs that overlap nearly always (default: 1000)",
     )  # fmt: skip
     parser.add_argument(
         "--ignore-never", action="store_true", help="also list pairs that overlap in none of the samples"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: 0)")
+    parser.add_argument("--seed", type=int, help="of all that is random (default: 0)")
     parser.add_argument(
         "--spheres", metavar="FILE", help="judge, rewrite or rebind these spheres instead of making some"
     )
@@ -97,7 +96,8 @@ def _run(options: argparse.Namespace, print_table: Printer) -> int:
         _check_file(name, _OUTPUTS, "--output")
     if options.report not in (None, _SHOWN):
         _check_file(options.report, _REPORTS, "--report (give it after ROBOT)")
-    _check_written(options)
+    written = [*options.output, *([options.report] if options.report not in (None, _SHOWN) else [])]
+    check_outputs(written, (options.robot, options.spheres, options.rebind_to))
     _check_mode(options)
     try:
         model = _model(options)
@@ -146,34 +146,30 @@ def _model(options: argparse.Namespace) -> SphereModel:
             links=options.link,
             ee_link=options.ee_link,
             ignore_missing=options.ignore_missing,
-            self_pairs_samples=options.self_pairs_samples,
+            self_pairs_samples=1000 if options.self_pairs_samples is None else options.self_pairs_samples,
             ignore_never=options.ignore_never,
             geometry=options.geometry,
-            seed=options.seed,
+            seed=options.seed or 0,
             progress=move,
         )
 
 
-def _check_written(options: argparse.Namespace) -> None:
-    """No file may be written twice, or over one that is read."""
-    read = {
-        os.path.realpath(name): name for name in (options.robot, options.spheres, options.rebind_to) if name
-    }
-    written: set[str] = set()
-    for name in (*options.output, *([options.report] if options.report not in (None, _SHOWN) else [])):
-        path = os.path.realpath(name)
-        if path in read:
-            raise ValueError(f"{name}: is read here, and cannot be written too: give another file")
-        if path in written:
-            raise ValueError(f"{name}: would be written twice")
-        written.add(path)
-
-
 def _check_mode(options: argparse.Namespace) -> None:
     """Options that would do nothing are mistakes."""
+    useless: dict[str, Any]
     mode = options.mode or MODES[0]
     if options.spheres:
-        useless = {"--mode": options.mode, "--bulge": options.bulge, "--resolution": options.resolution}
+        useless = {
+            "--mode": options.mode,
+            "--bulge": options.bulge,
+            "--resolution": options.resolution,
+            "--link": options.link,
+            "--ee-link": options.ee_link,
+            "--ignore-missing": options.ignore_missing or None,
+            "--self-pairs-samples": options.self_pairs_samples,
+            "--ignore-never": options.ignore_never or None,
+            "--seed": options.seed,
+        }
         reason = "--spheres are judged as they are"
     elif mode == "voxel":
         useless, reason = {"--bulge": options.bulge}, "--mode voxel has none: --resolution bounds its spheres"
