@@ -113,7 +113,7 @@ $(VENV)/.installed: $(VENV)/.build-requirements $(SOURCES) | packages
 
 $(VENV)/.installed-dev: $(VENV)/.build-requirements $(SOURCES) | packages
 	@echo "Building hjcdik and installing it into $(VENV), with what the tests need"
-	@$(INSTALL) '.[cli,dev]'
+	@$(INSTALL) '.[cli,dev,viz]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-bench: $(VENV)/.build-requirements $(SOURCES) | packages
