@@ -345,11 +345,12 @@ def environment(packages: Sequence[str] = ()) -> dict[str, Any]:
         if skip or argument.startswith("--output"):
             skip = argument == "--output"
             continue
-        arguments.append(argument)
+        arguments.append(argument.replace(f"{REPOSITORY}/", ""))
+    script = os.path.relpath(sys.argv[0], REPOSITORY)
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "commit": _commit(),
-        "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *arguments]),
+        "command": " ".join(["python", script, *arguments]),
         "cpu": _MACHINE,
         "load_average_1min": round(os.getloadavg()[0], 2),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 from xml.etree import ElementTree
@@ -149,6 +151,22 @@ def differences(a: hjcdik.Result, b: hjcdik.Result) -> list[str]:
         for field in _BITS
         if getattr(a, field)[t].tobytes() != getattr(b, field)[t].tobytes()
     ]
+
+
+def run_side_by_side(work: Callable[[int], None], failures: list[str], count: int = 8) -> None:
+    """Runs work(0), work(1), ... in a thread each; what they raise goes to the failures."""
+
+    def guarded(index: int) -> None:
+        try:
+            work(index)
+        except Exception as error:
+            failures.append(f"thread {index}: {error!r}")
+
+    threads = [threading.Thread(target=guarded, args=(index,)) for index in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def target_sets(data_dir: Path, name: str) -> list[dict[str, Any]]:

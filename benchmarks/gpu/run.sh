@@ -133,10 +133,10 @@ gpu_tests() {
 native_tests() {
   echo "--- ctest -L native, codegen" >>"$out/checks.txt"
   (set -o pipefail
+   # The second program runs on the GPU where it was compiled for one.
    ctest --test-dir "$build/cpp" -L 'native|codegen' -j "$jobs" --output-on-failure --no-tests=error 2>&1 \
-     | tee -a "$out/checks.txt"
-   # It runs on the GPU where it was compiled for one.
-   "$build"/cpp/tests/codegen/header_check_nvcc | tee -a "$out/checks.txt" | grep 'a GPU took part')
+     | sed "s|$root/||" | tee -a "$out/checks.txt" \
+     && "$build"/cpp/tests/codegen/header_check_nvcc | tee -a "$out/checks.txt" | grep 'a GPU took part')
 }
 sanitizer() {
   echo "--- compute-sanitizer --tool $1" >>"$out/checks.txt"

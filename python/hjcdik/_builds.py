@@ -195,16 +195,19 @@ def prepare(
         name = checked_name(name)
     _devices.find_compilers()
     prepared = find_prepared(urdf, folder)
+    if prepared is not None and cuda_arch is None:
+        cuda_arch = prepared.artifact.cuda_arch
+    targets = targets_of(cuda_arch)
     if prepared is not None:
         refuse_others(prepared.artifact, ee_link, spheres, srdf, locked_joints, check_base)
         arguments = prepared.arguments
         name = name or prepared.artifact.name
-        if cuda_arch is None:
-            cuda_arch = prepared.artifact.cuda_arch
-        targets = targets_of(cuda_arch)
     else:
-        targets = targets_of(cuda_arch)
-        arguments = _arguments(urdf, ee_link, spheres, srdf, locked_joints, check_base)
+        if urdf is None:
+            raise ValueError("urdf must be the path of a URDF, its text or the name of a preset, not None")
+        if ee_link is not None and (not isinstance(ee_link, str) or not ee_link):
+            raise ValueError(f"ee_link must be the name of a link or of a fixed joint, not {ee_link!r}")
+        arguments = _resolved(robot_arguments(urdf, ee_link, spheres, srdf, locked_joints, check_base))
     robot = arguments.make()
     for warning in robot.warnings:
         _log.warning("%s: %s", robot.name, warning)
@@ -552,21 +555,6 @@ def _target(word: Any) -> _Target:
 
 
 # --- what stands in a build ---------------------------------------------------------------------
-
-
-def _arguments(
-    urdf: Source,
-    ee_link: str | None,
-    spheres: Source | None,
-    srdf: Source | None,
-    locked_joints: Mapping[str, float] | None,
-    check_base: bool,
-) -> RobotArguments:
-    if urdf is None:
-        raise ValueError("urdf must be the path of a URDF, its text or the name of a preset, not None")
-    if ee_link is not None and (not isinstance(ee_link, str) or not ee_link):
-        raise ValueError(f"ee_link must be the name of a link or of a fixed joint, not {ee_link!r}")
-    return _resolved(robot_arguments(urdf, ee_link, spheres, srdf, locked_joints, check_base))
 
 
 def _resolved(arguments: RobotArguments) -> RobotArguments:

@@ -49,6 +49,14 @@ struct Placed {
   Team team;
 };
 
+// 0 where all values are finite, else NaN.
+template <class S>
+HJCDIK_FN S not_finite(const S* values, int count) {
+  S sum = S(0);
+  for (int k = 0; k < count; k++) sum += values[k] - values[k];
+  return sum;
+}
+
 // The axes of a quaternion's frame, one after the other.
 template <class S>
 HJCDIK_FN void axes_of(const S* q, S* axes) {
@@ -63,8 +71,9 @@ HJCDIK_FN void axes_of(const S* q, S* axes) {
   axes[6] = two * (x * z + w * y), axes[7] = two * (y * z - w * x), axes[8] = one - two * (x * x + y * y);
 }
 
+// Adds to `bad` what not_finite says of the row, and of its length, which may overflow.
 template <class S>
-HJCDIK_FN hjcdik::core::Capsule<S> capsule_of(const S* row, bool is_sphere) {
+HJCDIK_FN hjcdik::core::Capsule<S> capsule_of(const S* row, bool is_sphere, S& bad) {
   hjcdik::core::Capsule<S> capsule;
   S square = S(0);
   for (int k = 0; k < 3; k++) {
@@ -75,15 +84,8 @@ HJCDIK_FN hjcdik::core::Capsule<S> capsule_of(const S* row, bool is_sphere) {
   // An axis too short for float32 is a sphere's.
   capsule.inverse = square > S(1e-24) ? S(1) / square : S(0);
   capsule.radius = row[is_sphere ? 3 : 6];
+  bad += not_finite(row, is_sphere ? 4 : 7) + not_finite(&square, 1);
   return capsule;
-}
-
-// 0 where all values are finite, else NaN.
-template <class S>
-HJCDIK_FN S not_finite(const S* values, int count) {
-  S sum = S(0);
-  for (int k = 0; k < count; k++) sum += values[k] - values[k];
-  return sum;
 }
 
 // The robot's distance to one obstacle, or `least` if that is smaller.
@@ -111,20 +113,11 @@ HJCDIK_FN S world_clearance(const Placed<S>& robot, const World<S>& world, S lea
     least = distance_to(robot, box, least);
   }
   HJCDIK_ROLLED
-  for (int o = 0; o < world.num_capsules; o++) {
-    const S* row = world.capsules + 7 * o;
-    const hjcdik::core::Capsule<S> capsule = capsule_of(row, false);
-    S square = S(0);  // of its length, which may overflow
-    for (int k = 0; k < 3; k++) square += capsule.axis[k] * capsule.axis[k];
-    bad += not_finite(row, 7) + not_finite(&square, 1);
-    least = distance_to(robot, capsule, least);
-  }
+  for (int o = 0; o < world.num_capsules; o++)
+    least = distance_to(robot, capsule_of(world.capsules + 7 * o, false, bad), least);
   HJCDIK_ROLLED
-  for (int o = 0; o < world.num_spheres; o++) {
-    const S* row = world.spheres + 4 * o;
-    bad += not_finite(row, 4);
-    least = distance_to(robot, capsule_of(row, true), least);
-  }
+  for (int o = 0; o < world.num_spheres; o++)
+    least = distance_to(robot, capsule_of(world.spheres + 4 * o, true, bad), least);
   HJCDIK_ROLLED
   for (int o = 0; o < world.num_cylinders; o++) {
     const S* row = world.cylinders + 9 * o;

@@ -146,6 +146,17 @@ const Compiler* find_compiler(int max_major, std::string& problem) {
   return nullptr;
 }
 
+const Compiler& need_compiler(int max_major) {
+  std::string problem;
+  const Compiler* c = find_compiler(max_major, problem);
+  if (c == nullptr) throw DeviceError(problem);
+  return *c;
+}
+
+void check(const Compiler& c, nvrtcResult result, const char* what) {
+  if (result != 0) throw BuildError(std::string(what) + " failed: " + c.GetErrorString(result), "");
+}
+
 }  // namespace
 
 void set_compiler_folders(std::vector<std::string> folders) {
@@ -161,35 +172,25 @@ std::string compiler_version(int max_major, std::string* problem) {
 }
 
 std::vector<int> known_architectures(int max_major) {
-  std::string problem;
-  const Compiler* c = find_compiler(max_major, problem);
-  if (c == nullptr) throw DeviceError(problem);
-  const auto check = [&](nvrtcResult result, const char* what) {
-    if (result != 0) throw BuildError(std::string(what) + " failed: " + c->GetErrorString(result), "");
-  };
+  const Compiler& c = need_compiler(max_major);
   int count = 0;
-  check(c->GetNumSupportedArchs(&count), "nvrtcGetNumSupportedArchs");
+  check(c, c.GetNumSupportedArchs(&count), "nvrtcGetNumSupportedArchs");
   std::vector<int> known(std::size_t(std::max(count, 0)));
-  if (count > 0) check(c->GetSupportedArchs(known.data()), "nvrtcGetSupportedArchs");
+  if (count > 0) check(c, c.GetSupportedArchs(known.data()), "nvrtcGetSupportedArchs");
   return known;
 }
 
 CompileResult compile(const std::string& source,
                       const std::vector<std::pair<std::string, std::string_view>>& headers, int major,
                       int minor, int max_major, std::string* report, bool ptx) {
-  std::string problem;
-  const Compiler* c = find_compiler(max_major, problem);
-  if (c == nullptr) throw DeviceError(problem);
-  const auto check = [&](nvrtcResult result, const char* what) {
-    if (result != 0) throw BuildError(std::string(what) + " failed: " + c->GetErrorString(result), "");
-  };
+  const Compiler& c = need_compiler(max_major);
 
   const std::string arch = (ptx ? "compute_" : "sm_") + std::to_string(10 * major + minor);
   const std::vector<int> known = known_architectures(max_major);
   if (std::find(known.begin(), known.end(), 10 * major + minor) == known.end()) {
     std::string names;
     for (const int number : known) names += (names.empty() ? "" : ", ") + std::to_string(number);
-    throw BuildError("NVRTC " + std::to_string(c->major) + "." + std::to_string(c->minor) +
+    throw BuildError("NVRTC " + std::to_string(c.major) + "." + std::to_string(c.minor) +
                          " does not compile for " + arch + "; it knows " + names,
                      "");
   }
@@ -203,36 +204,37 @@ CompileResult compile(const std::string& source,
     names.push_back(headers[i].first.c_str());
   }
   nvrtcProgram program = nullptr;
-  check(c->CreateProgram(&program, source.c_str(), "solve.cu", int(names.size()), contents.data(),
-                         names.data()),
-        "nvrtcCreateProgram");
+  check(
+      c,
+      c.CreateProgram(&program, source.c_str(), "solve.cu", int(names.size()), contents.data(), names.data()),
+      "nvrtcCreateProgram");
   struct Destroy {
-    const Compiler* c;
+    const Compiler& c;
     nvrtcProgram* program;
-    ~Destroy() { c->DestroyProgram(program); }
+    ~Destroy() { c.DestroyProgram(program); }
   } destroy{c, &program};
   std::vector<const char*> options(std::begin(kCompileOptions), std::end(kCompileOptions));
   options.push_back(option.c_str());
   if (report != nullptr) options.push_back("--ptxas-options=-v");
-  const nvrtcResult result = c->CompileProgram(program, int(options.size()), options.data());
+  const nvrtcResult result = c.CompileProgram(program, int(options.size()), options.data());
   std::size_t size = 0;
   std::string log;
-  if ((result != 0 || report != nullptr) && c->GetProgramLogSize(program, &size) == 0 && size > 1) {
+  if ((result != 0 || report != nullptr) && c.GetProgramLogSize(program, &size) == 0 && size > 1) {
     log.resize(size);
-    c->GetProgramLog(program, log.data());
+    c.GetProgramLog(program, log.data());
     log.resize(size - 1);
   }
   if (report != nullptr) *report = log;
   if (result != 0) {
-    throw BuildError(std::string("compiling the robot's GPU program failed: ") + c->GetErrorString(result),
+    throw BuildError(std::string("compiling the robot's GPU program failed: ") + c.GetErrorString(result),
                      log);
   }
   CompileResult out;
-  out.compiler = std::to_string(c->major) + "." + std::to_string(c->minor);
-  check(ptx ? c->GetPTXSize(program, &size) : c->GetCUBINSize(program, &size),
+  out.compiler = std::to_string(c.major) + "." + std::to_string(c.minor);
+  check(c, ptx ? c.GetPTXSize(program, &size) : c.GetCUBINSize(program, &size),
         "reading the compiled program's size");
   out.image.resize(size);
-  check(ptx ? c->GetPTX(program, out.image.data()) : c->GetCUBIN(program, out.image.data()),
+  check(c, ptx ? c.GetPTX(program, out.image.data()) : c.GetCUBIN(program, out.image.data()),
         "reading the compiled program");
   return out;
 }

@@ -322,16 +322,18 @@ std::string program_key(const Robot& robot, bool coarse, bool collision, int maj
   return cuda::program_key(robot.chain(), {coarse, collision}, {major, minor, ptx});
 }
 
+// The newest CUDA whose compiler is of use: what this machine's own driver cannot read is not, where there is
+// a driver.
+int usable_cuda() { return cuda::driver_problem().empty() ? cuda::driver().version / 1000 : kAnyCuda; }
+
 // Puts a robot's program into the store, where it is not there yet; returns (NVRTC's version, whether it was
 // compiled now).
 std::tuple<std::string, bool> build_program(const Robot& robot, bool coarse, bool collision, int major,
                                             int minor, bool ptx, const std::string& folder, bool force) {
   const nb::gil_scoped_release release;
-  // What this machine's own driver cannot read is no use where there is a driver.
-  const int cuda = cuda::driver_problem().empty() ? cuda::driver().version / 1000 : kAnyCuda;
   std::string problem;
-  const cuda::Image image = cuda::build_image(robot.chain(), {coarse, collision}, {major, minor, ptx}, cuda,
-                                              folder, force, &problem);
+  const cuda::Image image = cuda::build_image(robot.chain(), {coarse, collision}, {major, minor, ptx},
+                                              usable_cuda(), folder, force, &problem);
   if (!problem.empty()) throw BuildError("the robot's GPU program cannot be stored: " + problem, "");
   return {image.compiler, image.compiled};
 }
@@ -354,7 +356,7 @@ bool is_stored(const std::string& folder, const std::string& key) {
 // What NVRTC compiles for; nothing where there is none.
 std::vector<int> known_architectures() {
   const nb::gil_scoped_release release;
-  const int cuda = cuda::driver_problem().empty() ? cuda::driver().version / 1000 : kAnyCuda;
+  const int cuda = usable_cuda();
   if (cuda::compiler_version(cuda).empty()) return {};
   return cuda::known_architectures(cuda);
 }

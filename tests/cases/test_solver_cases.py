@@ -6,7 +6,6 @@ Every test is one reported case. P2 is a planar arm of 0.5 m and 0.3 m, R1P3 a t
 from __future__ import annotations
 
 import re
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -320,11 +319,9 @@ def test_b50_threads_get_what_a_single_one_gets(panda: hjcdik.Solver, device: st
         solver = pool[index % solvers]
         results[index] = [solve(solver, pose) for pose in targets[index]]
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    failures: list[str] = []
+    support.run_side_by_side(work, failures)
+    assert not failures
     for one, single in zip(expected, results, strict=True):
         assert len(single) == 100
         assert all(support.same_bits(one[i : i + 1], result) for i, result in enumerate(single))

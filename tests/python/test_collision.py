@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hjcdik
-from support import differences, joint, rotation_matrices, same_bits, turn_difference, urdf
+from support import differences, joint, rotation_matrices, run_side_by_side, same_bits, turn_difference, urdf
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
@@ -852,25 +852,17 @@ def test_threads_side_by_side_get_what_a_single_one_gets(
     failures: list[str] = []
 
     def work(thread: int) -> None:
-        try:
-            solver, mine, wanted = solvers[thread], targets[thread], expected[thread]
-            for i in range(100):
-                one = solver.solve(mine[i], world_index=int(index[i]), num_solutions=2)
-                if not same_bits(one, wanted[i : i + 1]):
-                    failures.append(f"thread {thread}, target {i}")
-                part = slice(i // 2, i)
-                if not same_bits(
-                    solver.solve(mine[part], world_index=index[part], num_solutions=2), wanted[part]
-                ):
-                    failures.append(f"thread {thread}, targets {part}")
-        except Exception as error:
-            failures.append(f"thread {thread}: {error!r}")
+        solver, mine, wanted = solvers[thread], targets[thread], expected[thread]
+        for i in range(100):
+            one = solver.solve(mine[i], world_index=int(index[i]), num_solutions=2)
+            if not same_bits(one, wanted[i : i + 1]):
+                failures.append(f"thread {thread}, target {i}")
+            part = slice(i // 2, i)
+            some = solver.solve(mine[part], world_index=index[part], num_solutions=2)
+            if not same_bits(some, wanted[part]):
+                failures.append(f"thread {thread}, targets {part}")
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_side_by_side(work, failures)
     assert not failures
 
 

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -144,22 +143,15 @@ def test_threads_side_by_side_get_what_a_single_one_gets(gpu: hjcdik.Solver, sol
             failures.append(what)
 
     def work(index: int) -> None:
-        try:
-            solver, mine, wanted = pool[index % solvers], targets[index], expected[index]
-            for i in range(40):
-                check(solve(solver, mine[i]), wanted[i : i + 1], f"thread {index}, target {i}")
-                part = slice(90 * i, 90 * i + 7 * (i + 1))
-                check(solve(solver, mine[part]), wanted[part], f"thread {index}, targets {part}")
-            check(solve(solver, mine), wanted, f"thread {index}, all")
-            check(solve(solver, mine[:50], num_solutions=3), rows[index], f"thread {index}, rows")
-        except Exception as error:
-            failures.append(f"thread {index}: {error!r}")
+        solver, mine, wanted = pool[index % solvers], targets[index], expected[index]
+        for i in range(40):
+            check(solve(solver, mine[i]), wanted[i : i + 1], f"thread {index}, target {i}")
+            part = slice(90 * i, 90 * i + 7 * (i + 1))
+            check(solve(solver, mine[part]), wanted[part], f"thread {index}, targets {part}")
+        check(solve(solver, mine), wanted, f"thread {index}, all")
+        check(solve(solver, mine[:50], num_solutions=3), rows[index], f"thread {index}, rows")
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    support.run_side_by_side(work, failures)
     assert not failures
 
 

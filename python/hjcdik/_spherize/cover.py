@@ -43,6 +43,10 @@ _LARGEST_AREA = 1e6  # of the bulge's square
 _CHUNK = 4_000_000
 
 
+class TooLargeError(ValueError):
+    """More would have to be computed than is sensible."""
+
+
 # --- Bounded bulge ------------------------------------------------------------------------------
 
 
@@ -50,7 +54,7 @@ def bounded_bulge(solid: Solid, bulge: float, random: np.random.Generator) -> Ar
     """Spheres (n, 4) that contain the whole surface, none of which sticks out by more than `bulge` (m)."""
     area = float(tri.areas(solid.triangles).sum())
     if area > _LARGEST_AREA * bulge**2:
-        raise ValueError(
+        raise TooLargeError(
             f"a surface of {area:.3g} m2 takes too many spheres of a bulge of {bulge * 1e3:g} mm: allow a "
             "larger one, or use mode 'voxel' (is a mesh in millimetres, and its scale missing?)"
         )
@@ -477,7 +481,7 @@ def voxels(solid: Solid, resolution: float) -> Array:
     low, high = solid.bounds()
     counts = np.maximum(np.ceil((high - low) / resolution), 1).astype(int)
     if np.prod(counts.astype(float)) > _MOST_VOXELS:
-        raise ValueError(
+        raise TooLargeError(
             f"resolution {resolution:g} m makes {np.prod(counts.astype(float)):.3g} voxels; "
             f"at most {_MOST_VOXELS:g} are supported: use a larger one"
         )

@@ -292,12 +292,17 @@ def fit(
         solids[name] = make_solid(robot, link, files)
         # A link's spheres do not depend on which others are fitted.
         seeds = [number, *name.encode()]
-        if link.only_spheres:
-            found = _verbatim(link.shapes)
-        elif mode == "voxel":
-            found = cover.voxels(solids[name], voxel)
-        else:
-            found = _bounded(solids[name], bulge, seeds, f"{robot.source}:{link.line}: link {name!r}")
+        label = f"{robot.source}:{link.line}: link {name!r}"
+        try:
+            if link.only_spheres:
+                found = _verbatim(link.shapes)
+            elif mode == "voxel":
+                found = cover.voxels(solids[name], voxel)
+            else:
+                found = _bounded(solids[name], bulge, seeds, label)
+        except cover.TooLargeError as error:
+            element = f"link {name!r}"
+            raise ModelError(f"{label}: {error}", robot.source, link.line, element) from None
         spheres[name] = _rounded(found)
     reasons = pairs.needless_pairs(
         robot, spheres, tool, samples, np.random.default_rng([number]), ignore_never
@@ -317,22 +322,19 @@ def fit(
 
 def _bounded(solid: Solid, bulge: float, seeds: list[int], label: str) -> Array:
     """A ball inside an open mesh may stick out where there is nothing: then it is fitted as a sheet."""
-    try:
-        found = cover.bounded_bulge(solid, bulge, np.random.default_rng(seeds))
-        if solid.closed:
-            return found
-        most, _ = bulges(solid, found, np.random.default_rng(seeds))
-        if most <= bulge + _BULGE_ERROR:
-            return found
-        _log.warning(
-            "%s: a mesh of it is so open that spheres would stick out by %.1f mm: it is fitted as a sheet, "
-            "which takes more spheres; close the mesh, or use mode 'voxel'",
-            label, most * 1e3,
-        )  # fmt: skip
-        solid.take_for_sheets()
-        return cover.bounded_bulge(solid, bulge, np.random.default_rng(seeds))
-    except ValueError as error:
-        raise ModelError(f"{label}: {error}") from None
+    found = cover.bounded_bulge(solid, bulge, np.random.default_rng(seeds))
+    if solid.closed:
+        return found
+    most, _ = bulges(solid, found, np.random.default_rng(seeds))
+    if most <= bulge + _BULGE_ERROR:
+        return found
+    _log.warning(
+        "%s: a mesh of it is so open that spheres would stick out by %.1f mm: it is fitted as a sheet, "
+        "which takes more spheres; close the mesh, or use mode 'voxel'",
+        label, most * 1e3,
+    )  # fmt: skip
+    solid.take_for_sheets()
+    return cover.bounded_bulge(solid, bulge, np.random.default_rng(seeds))
 
 
 def _model(
